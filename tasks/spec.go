@@ -64,6 +64,56 @@ type specWire struct {
 	Retention   *Duration         `json:"retention,omitempty"`
 }
 
+// specRead is specWire with the values that have a syntax of their own unread, so that their faults name the field.
+type specRead struct {
+	specWire
+	Backoff   *backoffRead    `json:"backoff"`
+	Timeout   json.RawMessage `json:"timeout"`
+	Deadline  json.RawMessage `json:"deadline"`
+	RunAt     json.RawMessage `json:"run_at"`
+	Delay     json.RawMessage `json:"delay"`
+	Retention json.RawMessage `json:"retention"`
+}
+
+type backoffRead struct {
+	Base json.RawMessage `json:"base"`
+	Max  json.RawMessage `json:"max"`
+}
+
+// resolve reads what was left unread. It gives the first fault.
+func (r *specRead) resolve() error {
+	w := &r.specWire
+	err := errors.Join(
+		readField("timeout", r.Timeout, &w.Timeout), readField("deadline", r.Deadline, &w.Deadline),
+		readField("run_at", r.RunAt, &w.RunAt), readField("delay", r.Delay, &w.Delay),
+		readField("retention", r.Retention, &w.Retention),
+	)
+	if r.Backoff == nil {
+		return err
+	}
+	var base, most *Duration
+	err = errors.Join(err, readField("backoff.base", r.Backoff.Base, &base), readField("backoff.max", r.Backoff.Max, &most))
+	w.Backoff = &Backoff{}
+	if base != nil {
+		w.Backoff.Base = *base
+	}
+	if most != nil {
+		w.Backoff.Max = *most
+	}
+	return err
+}
+
+// readField reads one value; null and nothing leave it nil.
+func readField[T any](field string, raw json.RawMessage, into **T) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return invalid(field, err.Error(), "")
+	}
+	return nil
+}
+
 // MarshalJSON writes the form that POST /v1/tasks takes.
 func (s Spec) MarshalJSON() ([]byte, error) {
 	payload, err := s.PayloadJSON()
@@ -82,15 +132,19 @@ func (s Spec) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the form that POST /v1/tasks takes. Unknown fields, a wrong type and an explicit zero where
 // zero has no meaning are refused with an *InvalidError that names the field.
 func (s *Spec) UnmarshalJSON(b []byte) error {
-	var w specWire
+	var r specRead
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&w); err != nil {
+	if err := dec.Decode(&r); err != nil {
 		return decodeError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return &InvalidError{Field: "body", Reason: "has something after the task"}
 	}
+	if err := r.resolve(); err != nil {
+		return err
+	}
+	w := &r.specWire
 	if w.Retention != nil && *w.Retention == 0 {
 		return invalid("retention", "is zero", "the least is 1s")
 	}
@@ -122,10 +176,13 @@ func (s *Spec) PayloadJSON() (json.RawMessage, error) {
 	if s.Payload == nil {
 		return nil, nil
 	}
-	b, err := json.Marshal(s.Payload)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // a handler gets what was sent
+	if err := enc.Encode(s.Payload); err != nil {
 		return nil, invalid("payload", "cannot be encoded as JSON: "+err.Error(), "")
 	}
+	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if string(b) == "null" {
 		return nil, nil
 	}

@@ -49,7 +49,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 func (t *Time) UnmarshalJSON(b []byte) error {
 	var at time.Time
 	if err := json.Unmarshal(b, &at); err != nil {
-		return fmt.Errorf("time %s is not RFC 3339, like \"2026-11-20T11:00:00Z\"", b)
+		return fmt.Errorf("is %s, not an RFC 3339 time like \"2026-11-20T11:00:00Z\"", b)
 	}
 	*t = At(at)
 	return nil
@@ -67,11 +67,11 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("duration %s is not a string with a unit, like \"500ms\" or \"1h30m\"", b)
+		return fmt.Errorf("is %s, not a text with a unit like \"500ms\" or \"1h30m\"", b)
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("duration %q is not of the form \"500ms\" or \"1h30m\"", s)
+		return fmt.Errorf("is %q, not a duration like \"500ms\" or \"1h30m\"", s)
 	}
 	*d = Duration(v)
 	return nil

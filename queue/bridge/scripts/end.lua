@@ -1,0 +1,52 @@
+-- end writes how an attempt ended, together with asynq's own move.
+-- KEYS  1 record  2 asynq's task
+-- ARGV  3 id  4 epoch  5 outcome: completed failed cancelled retry release  6 result ('' none)  7 error (JSON, '' none)
+--       8 failed attempts (JSON, '' unchanged)  9 fields to lay over asynq's message  10 delay (ms; retry, release)
+--       11 notice (JSON, '' none)  12 day "yyyy-mm-dd"  13 last output  14 '1': the body still runs  15 offset of that output
+-- Returns {1, status, now, cancel requested at or 0}  written
+--         {2, status}  this attempt's end was written before (its reply was lost)
+--         {0, status}  stale: another attempt has the task, or it has ended
+--         {-1}         there is no record
+-- A task that was asked to cancel ends cancelled, whatever its body did.
+local id, epoch, outcome = ARGV[3], ARGV[4], ARGV[5]
+local status, current, ended, cancel = unpack(call('HMGET', rkey(id), 'status', 'epoch', 'ended', 'cancel_at'))
+if not status then return {-1} end
+if ended == epoch then return {2, status} end
+if current ~= epoch or status ~= 'running' then return {0, status} end
+if cancel then outcome = 'cancelled' end
+
+call('HSET', rkey(id), 'ended', epoch)
+write_output(id, ARGV[13], ARGV[15])
+if ARGV[14] == '1' and cancel then call('HSET', rkey(id), 'abandoned', 1) end
+inactive(id)
+if ARGV[6] ~= '' then call('HSET', tkey(id), 'result', ARGV[6]) end
+
+if outcome == 'release' then
+  call('HINCRBY', rkey(id), 'version', 1)
+  call('HINCRBY', rkey(id), 'interruptions', 1)
+  if tonumber(ARGV[10]) > 0 then
+    delay(id, 'scheduled', 'scheduled', now + tonumber(ARGV[10]))
+    move('running', 'scheduled')
+    return {1, 'scheduled', now, 0}
+  end
+  enqueue(id, true)
+  move('running', 'pending')
+  return {1, 'pending', now, 0}
+end
+
+if ARGV[8] ~= '' and outcome ~= 'cancelled' then call('HSET', rkey(id), 'errors', ARGV[8]) end
+annotate(id, ARGV[9])
+if outcome == 'retry' then
+  call('HINCRBY', rkey(id), 'version', 1)
+  call('HINCRBY', rkey(id), 'tries', 1)
+  delay(id, 'retrying', 'retry', now + tonumber(ARGV[10]))
+  move('running', 'retrying')
+  emit(id, 'retrying', 'er', ARGV[7], 'due', now + tonumber(ARGV[10]))
+  stats(ARGV[12], true)
+  return {1, 'retrying', now, 0}
+end
+
+if outcome == 'failed' then call('HSET', rkey(id), 'error', ARGV[7]) end
+finish(id, 'running', outcome, 'n', ARGV[11], 'er', outcome == 'failed' and ARGV[7] or '')
+stats(ARGV[12], outcome == 'failed')
+return {1, outcome, now, tonumber(cancel or 0)}

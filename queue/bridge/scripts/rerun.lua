@@ -1,0 +1,35 @@
+-- rerun makes a task wait for a worker again: one that failed or was cancelled as a new run with its retries
+-- unspent, one that is delayed at once.
+-- KEYS  1 record  2 asynq's task
+-- ARGV  3 id  4 owner ('' any)  5 '1': delayed tasks too
+-- Returns {1, from}    it is pending
+--         {0, status}  its status does not allow that
+--         {-1}         no such task, or somebody else's
+--         {-2}         asynq's message is gone, so there is nothing to run
+local id = ARGV[3]
+local owner, status = unpack(call('HMGET', rkey(id), 'owner', 'status'))
+if not owner or (ARGV[4] ~= '' and ARGV[4] ~= owner) then return {-1} end
+local ended = status == 'failed' or status == 'cancelled'
+local delayed = (status == 'scheduled' or status == 'retrying') and ARGV[5] == '1'
+if not ended and not delayed then return {0, status} end
+if call('HEXISTS', tkey(id), 'msg') == 0 then return {-2} end
+call('HINCRBY', rkey(id), 'epoch', 1)
+call('HINCRBY', rkey(id), 'version', 1)
+undelay(id)
+if ended then
+  call('HDEL', rkey(id), 'error', 'done', 'expires', 'progress', 'tries', 'cancel_at', 'cancel_by', 'cancel_why',
+    'abandoned')
+  call('HDEL', tkey(id), 'result')
+  call('ZREM', A .. 'archived', id)
+  call('ZREM', O .. 'expiry', id)
+  call('ZADD', O .. 'live', call('HGET', rkey(id), 'created'), id)
+  call('PERSIST', rkey(id))
+  call('PERSIST', tkey(id))
+  call('PERSIST', O .. 'e:' .. id)
+  call('PERSIST', O .. 'o:' .. id)
+  annotate(id, '')
+  emit(id, 'retrying', 'due', now)
+end
+enqueue(id, false)
+move(status, 'pending')
+return {1, status}

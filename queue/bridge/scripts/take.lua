@@ -1,0 +1,45 @@
+-- take moves waiting tasks to asynq's active list and opens an attempt of each.
+-- KEYS  1 asynq's pending list  2 our counts
+-- ARGV  3 worker  4 how many at most
+-- Returns {now, {id, message, fields}...}; fields is the record, flat, after the attempt was opened; it is empty for
+-- a task without a record, which adopt.lua gets next. Entries whose task has ended, is not pending or has vanished
+-- are dropped on the way; a record whose message vanished fails as lost, one whose deadline has passed as expired.
+local function refuse(id, kind, message)
+  local err = '{"kind":"' .. kind .. '","message":"' .. message .. '","retryable":false}'
+  call('HSET', rkey(id), 'error', err)
+  finish(id, 'pending', 'failed', 'er', err)
+end
+
+local taken = {now}
+if call('EXISTS', A .. 'paused') == 1 then return taken end
+local want, looked = tonumber(ARGV[4]), 0
+while #taken - 1 < want and looked < want + 100 do
+  looked = looked + 1
+  local id = call('RPOP', KEYS[1])
+  if not id then break end
+  local msg = call('HGET', tkey(id), 'msg')
+  local status, deadline = unpack(call('HMGET', rkey(id), 'status', 'deadline'))
+  local free = not status or status == 'pending'
+  if status == 'pending' and deadline and tonumber(deadline) <= now then
+    refuse(id, 'expired', 'its deadline passed before an attempt could start')
+  elseif free and msg then
+    call('LPUSH', A .. 'active', id)
+    call('ZADD', A .. 'lease', math.floor(now / 1000) + 30, id)
+    call('HSET', tkey(id), 'state', 'active')
+    call('HDEL', tkey(id), 'pending_since')
+    local fields = {}
+    if status then
+      call('HINCRBY', rkey(id), 'epoch', 1)
+      local attempt = call('HINCRBY', rkey(id), 'attempt', 1)
+      call('HINCRBY', rkey(id), 'version', 1)
+      call('HSET', rkey(id), 'status', 'running', 'worker', ARGV[3], 'started', now)
+      move('pending', 'running')
+      emit(id, 'running', 'a', attempt, 'w', ARGV[3])
+      fields = call('HGETALL', rkey(id))
+    end
+    taken[#taken + 1] = {id, msg, fields}
+  elseif status == 'pending' then
+    refuse(id, 'lost', 'its message vanished from Redis')
+  end
+end
+return taken

@@ -1,0 +1,39 @@
+-- takeover frees the running tasks of workers that stopped beating.
+-- KEYS  1 workers
+-- ARGV  3 life of a heartbeat (ms)  4 most interruptions  5 error of a task interrupted more often (JSON)
+--       6 how many at most  7 day "yyyy-mm-dd"
+-- Returns {freed, failed, cancelled}. A freed task is first in line, with a new epoch, its retries unspent.
+local alive = {}
+for _, w in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. (now - tonumber(ARGV[3])), '+inf')) do alive[w] = true end
+local freed, failed, cancelled, left = 0, 0, 0, tonumber(ARGV[6])
+for _, id in ipairs(call('LRANGE', A .. 'active', 0, -1)) do
+  local status, worker, n, asked = unpack(call('HMGET', rkey(id), 'status', 'worker', 'interruptions', 'cancel_at'))
+  if status == 'running' and not alive[worker] then
+    left = left - 1
+    if left < 0 then break end
+    call('HINCRBY', rkey(id), 'epoch', 1)
+    call('HINCRBY', rkey(id), 'version', 1)
+    n = call('HINCRBY', rkey(id), 'interruptions', 1)
+    inactive(id)
+    if asked then
+      finish(id, status, 'cancelled')
+      stats(ARGV[7], false)
+      cancelled = cancelled + 1
+    elseif n > tonumber(ARGV[4]) then
+      call('HSET', rkey(id), 'error', ARGV[5])
+      finish(id, status, 'failed', 'er', ARGV[5])
+      stats(ARGV[7], true)
+      failed = failed + 1
+    else
+      enqueue(id, true)
+      move(status, 'pending')
+      freed = freed + 1
+    end
+  end
+end
+if left >= 0 then
+  for _, w in ipairs(call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))) do
+    call('ZREM', KEYS[1], w)
+  end
+end
+return {freed, failed, cancelled}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"offstage/internal/strictjson"
 	"offstage/tasks"
 )
 
@@ -45,7 +46,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	if err := wantJSON(r); err != nil {
 		return nil, err
 	}
-	return body, checkJSON(body)
+	return body, strictjson.Check(body)
 }
 
 // needBody is readBody for calls that make no sense without one. The type is looked at first: a form or a file that
@@ -77,8 +78,12 @@ func tooLarge(limit int) error {
 		Hint: fmt.Sprintf("at most %d bytes", limit)}
 }
 
-// decode reads body, which checkJSON has passed, into v.
-func decode(body []byte, v any) error {
+// decode reads body into v. The names of fields are taken by the letter, which encoding/json would not do; only in the
+// members free, keys are the sender's choice.
+func decode(body []byte, v any, free ...string) error {
+	if err := strictjson.FieldNames(body, free...); err != nil {
+		return err
+	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(v)

@@ -44,7 +44,7 @@ func (s *Server) enqueue(w http.ResponseWriter, r *http.Request) error {
 // spec decodes one spec and asks whether anybody would run it.
 func (s *Server) spec(body []byte) (tasks.Spec, error) {
 	var spec tasks.Spec
-	if err := decode(body, &spec); err != nil {
+	if err := decode(body, &spec, "payload", "metadata"); err != nil {
 		return spec, err
 	}
 	return spec, s.check(spec)
@@ -143,7 +143,7 @@ func (s *Server) readBatch(w http.ResponseWriter, r *http.Request) ([]json.RawMe
 	var batch struct {
 		Tasks []json.RawMessage `json:"tasks"`
 	}
-	if err := decode(body, &batch); err != nil {
+	if err := decode(body, &batch, "tasks"); err != nil {
 		return nil, err
 	}
 	if n := len(batch.Tasks); n == 0 || n > maxBatch {

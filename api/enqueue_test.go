@@ -36,6 +36,14 @@ func TestServer_Enqueue(t *testing.T) {
 	}
 }
 
+// Only the names of fields are the API's: payload and metadata have keys as the sender likes them.
+func TestServer_EnqueueTakesForeignKeys(t *testing.T) {
+	t.Parallel()
+	body := `{"type":"t","owner":"o","payload":{"Type":{"É":1}},"metadata":{"Team":"A"},"max_retries":0,` +
+		`"notify":{"on_complete":true,"outcomes":["failed"]},"parent":{"task_id":"default.p"}}`
+	wantStatus(t, call(t, serverOf(t, newFake(), api.Config{}), "POST", "/v1/tasks", body), 201)
+}
+
 func TestServer_EnqueueIdempotent(t *testing.T) {
 	t.Parallel()
 	s := serverOf(t, newFake(), api.Config{})
@@ -68,6 +76,10 @@ func TestServer_EnqueueRefuses(t *testing.T) {
 	}{
 		{"UnknownField", `{"type":"t","owner":"o","speed":9}`, nil, 400, "invalid", "speed"},
 		{"NestedUnknownField", `{"type":"t","owner":"o","parent":{"x":1}}`, nil, 400, "invalid", "x"},
+		{"OtherCase", `{"Type":"t","owner":"o"}`, nil, 400, "invalid", "Type"},
+		{"OtherCaseToo", `{"type":"t","owner":"o","Owner":"p"}`, nil, 400, "invalid", "Owner"},
+		{"LongS", `{"type":"t","owner":"o","de\u017fcription":"d"}`, nil, 400, "invalid", "de\u017fcription"},
+		{"NestedOtherCase", `{"type":"t","owner":"o","notify":{"webhook":{"URL":"x"}}}`, nil, 400, "invalid", "notify.webhook.URL"},
 		{"WrongType", `{"type":7,"owner":"o"}`, nil, 400, "invalid", "type"},
 		{"Missing", `{"type":"t"}`, nil, 400, "invalid", "owner"},
 		{"Reserved", `{"type":"t","owner":"o","name":"self"}`, nil, 422, "reserved_name", "name"},
@@ -163,6 +175,12 @@ func TestServer_EnqueueBatch(t *testing.T) {
 		t.Errorf("results = %+v, want two tasks", got.Results)
 	}
 
+	res = call(t, s, "POST", "/v1/tasks/batch", `{"tasks":[{"Type":"t","owner":"o"},`+spec+`]}`)
+	wantStatus(t, res, 207)
+	if got := read[batchAnswer](t, res).Results; got[0].Error == nil || got[0].Error.Field != "Type" || got[1].Task == nil {
+		t.Errorf("results = %+v, want an error about Type and a task", got)
+	}
+
 	res = call(t, s, "POST", "/v1/tasks/batch", `{"tasks":[{"x":1},`+spec+`,{"type":"t"}]}`)
 	wantStatus(t, res, 207)
 	got := read[batchAnswer](t, res).Results
@@ -182,6 +200,7 @@ func TestServer_EnqueueBatchRefuses(t *testing.T) {
 	wantProblem(t, call(t, s, "POST", "/v1/tasks/batch", many), 400, "invalid", "tasks")
 	wantProblem(t, call(t, s, "POST", "/v1/tasks/batch", `{"tasks":[]}`), 400, "invalid", "tasks")
 	wantProblem(t, call(t, s, "POST", "/v1/tasks/batch", `{"jobs":[]}`), 400, "invalid", "jobs")
+	wantProblem(t, call(t, s, "POST", "/v1/tasks/batch", `{"Tasks":[`+spec+`]}`), 400, "invalid", "Tasks")
 	wantProblem(t, call(t, s, "POST", "/v1/tasks/batch", `{"tasks":[`+spec+`]}`, "Idempotency-Key: k"), 400, "invalid",
 		"Idempotency-Key")
 	if n := len(q.tasks); n != 0 {

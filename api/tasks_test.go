@@ -153,7 +153,7 @@ func TestServer_CancelRefuses(t *testing.T) {
 	t.Parallel()
 	s := serverOf(t, newFake(task("default.run", tasks.Running)), api.Config{})
 	for body, field := range map[string]string{
-		`{"tree":true}`: "tree", `{"why":"x"}`: "why", `{"reason":3}`: "reason", `{`: "body",
+		`{"tree":true}`: "tree", `{"why":"x"}`: "why", `{"Reason":"x"}`: "Reason", `{"reason":3}`: "reason", `{`: "body",
 		`{"reason":"` + strings.Repeat("x", 1025) + `"}`: "reason", `{"reason":"\u0000"}`: "reason",
 	} {
 		wantProblem(t, call(t, s, "POST", "/v1/tasks/default.run/cancel", body), 400, "invalid", field)

@@ -94,10 +94,10 @@ func isStdlib(imported string) bool {
 // below reports whether path is dir or lies in it.
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// holds reports whether place (a folder, a folder with all below it, a file) holds f.
+// holds reports whether place (a folder, or a folder with all below it) holds f.
 func holds(place string, f *file) bool {
 	if root, ok := strings.CutSuffix(place, "/..."); ok {
 		return below(f.dir, root)
 	}
-	return place == f.dir || place == f.path
+	return place == f.dir
 }

@@ -1,25 +1,56 @@
-package api
+package strictjson
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"offstage/tasks"
 )
 
-// maxDepth bounds the nesting of a body.
+// maxDepth bounds the nesting of a value.
 const maxDepth = 1000
 
-// checkJSON refuses what encoding/json lets pass though two readers may understand it differently, and a payload is
-// kept for other readers: invalid UTF-8, half a surrogate pair, a key that comes twice, a number beyond float64,
-// nesting without end. What it accepts is one valid JSON value. The error is an *tasks.InvalidError that names the
-// place. TestCheckJSON and FuzzEnqueueBody hold it.
-func checkJSON(b []byte) error {
-	c := &checker{in: b}
+// Check refuses what encoding/json lets pass though two readers may understand it differently: invalid UTF-8, half a
+// surrogate pair, a key that comes twice, a number beyond float64, nesting deeper than 1000. What it accepts is one
+// valid JSON value. The error is a *tasks.InvalidError that names the place, like "payload.list[2]", or "body" for the
+// value as a whole. TestCheck and FuzzCheck hold it.
+func Check(raw []byte) error {
+	return (&checker{in: raw}).run()
+}
+
+// FieldNames refuses a key that encoding/json might take for a field of another spelling, as an unknown field. It goes
+// by the rule that fields have lower-case ASCII names, so that it needs no list of them; a key that passes may still be
+// unknown. What lies in the members free of the outermost object has keys of the sender's choice. Everything that
+// [Check] refuses is refused here too.
+func FieldNames(raw []byte, free ...string) error {
+	return (&checker{in: raw, fields: true, free: free}).run()
+}
+
+// checker walks through one JSON value.
+type checker struct {
+	in     []byte
+	root   string // what the value is called; empty for a body, whose members go by their own names
+	wide   bool   // a number may be of any size: who decodes it into a Go number will see
+	fields bool   // keys are names of fields, except in
+	free   []string
+	at     int
+	path   []step
+}
+
+// step leads from a value to one in it: by index in an array, by key in an object, where key is nil between members.
+type step struct {
+	array bool
+	index int
+	key   []byte
+}
+
+func (c *checker) run() error {
 	c.space()
 	if err := c.value(); err != nil {
 		return err
@@ -29,20 +60,6 @@ func checkJSON(b []byte) error {
 		return c.syntax("something after the JSON value")
 	}
 	return nil
-}
-
-// checker walks through one JSON value.
-type checker struct {
-	in   []byte
-	at   int
-	path []step
-}
-
-// step leads from a value to one in it: by index in an array, by key in an object, where key is nil between members.
-type step struct {
-	array bool
-	index int
-	key   []byte
 }
 
 func (c *checker) value() error {
@@ -75,18 +92,9 @@ func (c *checker) object() error {
 		if done, err := c.next('}', first); done || err != nil {
 			return err
 		}
-		if c.peek() != '"' {
-			return c.syntax("no key")
-		}
-		key, err := c.text()
-		if err != nil {
+		if err := c.key(seen); err != nil {
 			return err
 		}
-		c.path[len(c.path)-1].key = key
-		if seen[string(key)] {
-			return c.fault("is there more than once")
-		}
-		seen[string(key)] = true
 		c.space()
 		if c.peek() != ':' {
 			return c.syntax("no colon after a key")
@@ -99,6 +107,35 @@ func (c *checker) object() error {
 		c.path[len(c.path)-1].key = nil
 	}
 }
+
+// key reads the key of a member, which is where the path leads from then on.
+func (c *checker) key(seen map[string]bool) error {
+	if c.peek() != '"' {
+		return c.syntax("no key")
+	}
+	key, err := c.text()
+	if err != nil {
+		return err
+	}
+	c.path[len(c.path)-1].key = key
+	if seen[string(key)] {
+		return c.fault("is given twice")
+	}
+	seen[string(key)] = true
+	if c.fields && !c.inFree() && bytes.ContainsFunc(key, folds) {
+		return c.fault("is not a known field")
+	}
+	return nil
+}
+
+// inFree reports whether the path leads into, not only to, a member with keys of the sender's choice.
+func (c *checker) inFree() bool {
+	return len(c.path) > 1 && slices.Contains(c.free, string(c.path[0].key))
+}
+
+// folds reports whether encoding/json might take r for a lower-case letter. Outside ASCII it does so for two: the long
+// s and the Kelvin sign.
+func folds(r rune) bool { return r >= 'A' && r <= 'Z' || r >= utf8.RuneSelf }
 
 func (c *checker) array() error {
 	if err := c.enter(step{array: true}); err != nil {
@@ -146,78 +183,6 @@ func (c *checker) next(end byte, first bool) (done bool, err error) {
 	return false, nil
 }
 
-// text reads a string and returns what it says.
-func (c *checker) text() ([]byte, error) {
-	start, escaped := c.at, false
-	for c.at++; c.at < len(c.in); {
-		switch b := c.in[c.at]; {
-		case b == '"':
-			c.at++
-			return unquote(c.in[start:c.at], escaped), nil
-		case b < ' ':
-			return nil, c.syntax("a control character in a string")
-		case b == '\\':
-			escaped = true
-			if err := c.escape(); err != nil {
-				return nil, err
-			}
-		case b < utf8.RuneSelf:
-			c.at++
-		default:
-			r, size := utf8.DecodeRune(c.in[c.at:])
-			if r == utf8.RuneError && size == 1 {
-				return nil, c.fault("is not valid UTF-8")
-			}
-			c.at += size
-		}
-	}
-	return nil, c.syntax("a string without end")
-}
-
-// escape reads one escape sequence, or two that make a surrogate pair.
-func (c *checker) escape() error {
-	rest := c.in[c.at+1:]
-	if len(rest) == 0 || !strings.ContainsRune(`"\/bfnrtu`, rune(rest[0])) {
-		return c.syntax("an unknown escape sequence")
-	}
-	if rest[0] != 'u' {
-		c.at += 2
-		return nil
-	}
-	r, ok := c.hex(c.at)
-	if !ok {
-		return c.syntax("an unknown escape sequence")
-	}
-	c.at += 6
-	if !utf16.IsSurrogate(r) {
-		return nil
-	}
-	low, ok := c.hex(c.at)
-	if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
-		return c.fault("has half of a surrogate pair")
-	}
-	c.at += 6
-	return nil
-}
-
-// hex reads the \uXXXX at offset at.
-func (c *checker) hex(at int) (rune, bool) {
-	if at+6 > len(c.in) || c.in[at] != '\\' || c.in[at+1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(c.in[at+2:at+6]), 16, 16)
-	return rune(n), err == nil
-}
-
-func unquote(quoted []byte, escaped bool) []byte {
-	if !escaped {
-		return quoted[1 : len(quoted)-1]
-	}
-	var s string
-	_ = json.Unmarshal(quoted, &s) // it was checked a moment ago
-	return []byte(s)
-}
-
 // number reads a number and checks its range.
 func (c *checker) number() error {
 	start := c.at
@@ -229,7 +194,7 @@ func (c *checker) number() error {
 		c.at = start
 		return c.syntax("not a number")
 	}
-	if _, err := strconv.ParseFloat(string(text), 64); err != nil {
+	if _, err := strconv.ParseFloat(string(text), 64); err != nil && !c.wide {
 		return c.fault("is out of range")
 	}
 	return nil
@@ -250,7 +215,7 @@ func (c *checker) peek() byte {
 }
 
 func (c *checker) syntax(what string) error {
-	return &tasks.InvalidError{Field: "body", Reason: fmt.Sprintf("is not valid JSON: %s at byte %d", what, c.at)}
+	return &tasks.InvalidError{Field: c.name(), Reason: fmt.Sprintf("is not valid JSON: %s at byte %d", what, c.at)}
 }
 
 // fault is about the value ahead, which it names by its path.
@@ -258,9 +223,21 @@ func (c *checker) fault(reason string) error {
 	return &tasks.InvalidError{Field: c.where(), Reason: reason}
 }
 
+// unreadable is about the text ahead. A value with a name of its own is refused as a whole.
+func (c *checker) unreadable(reason string) error {
+	if c.root == "" {
+		return c.fault(reason)
+	}
+	return &tasks.InvalidError{Field: c.root, Reason: reason}
+}
+
+// name is what the whole value is called.
+func (c *checker) name() string { return cmp.Or(c.root, "body") }
+
 func (c *checker) where() string {
 	const most = 200
 	var b strings.Builder
+	b.WriteString(c.root)
 	for _, s := range c.path {
 		switch {
 		case s.array:
@@ -275,8 +252,5 @@ func (c *checker) where() string {
 			return strings.ToValidUTF8(b.String()[:most], "") + "…"
 		}
 	}
-	if b.Len() == 0 {
-		return "body"
-	}
-	return b.String()
+	return cmp.Or(b.String(), c.name())
 }

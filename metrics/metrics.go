@@ -45,12 +45,13 @@ type Metrics struct {
 	buildInfo      *prometheus.GaugeVec
 }
 
-// New registers everything on registry, Go and process collectors included, and returns it. version is what
+// New registers everything on registry, Go and process collectors included, and returns it; nil means a registry of
+// its own. version is what
 // offstage_build_info says. types are the task types that workers have registered; every other one counts as "other".
 // It fails when registry holds one of the names already.
 func New(registry *prometheus.Registry, version string, types []string) (*Metrics, error) {
 	if registry == nil {
-		return nil, errors.New("metrics: registry is nil")
+		registry = prometheus.NewRegistry()
 	}
 	m := &Metrics{registry: registry, types: map[string]bool{}, queues: newQueueNames(MaxQueues)}
 	for _, t := range types {

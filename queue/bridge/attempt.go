@@ -24,53 +24,64 @@ type Attempt struct {
 	at address
 }
 
-// errUndecodable: a task's message cannot be read, so no record was made for it.
-var errUndecodable = fmt.Errorf("adopt: %w", errMessage)
-
 // take moves up to n waiting tasks of a queue to worker and opens their attempts. messages are asynq's, one for each
 // attempt.
 func (s *Store) take(ctx context.Context, queue, worker string, n int) (attempts []*Attempt, messages [][]byte, err error) {
+	for more := true; more && len(attempts) == 0 && err == nil; {
+		attempts, messages, more, err = s.takeSome(ctx, queue, worker, n)
+	}
+	return attempts, messages, err
+}
+
+// takeSome is take with one script, which looks at a bounded number of entries. more says that there are others.
+func (s *Store) takeSome(ctx context.Context, queue, worker string, n int) (attempts []*Attempt, messages [][]byte, more bool, err error) {
 	keys := []string{asynqPrefix(queue) + "pending", ourPrefix(queue) + "counts"}
 	v, err := s.run(ctx, OpBegin, takeScript, queue, keys, worker, n)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	reply := list(v)
-	now := code(reply)
-	for _, item := range reply[min(1, len(reply)):] {
+	if len(reply) < 2 {
+		return nil, nil, false, nil
+	}
+	for _, item := range reply[2:] {
 		taken := list(item)
 		if len(taken) != 3 {
 			continue
 		}
 		raw := []byte(text(taken[1]))
 		at := address{queue, text(taken[0])}
-		attempt, aerr := s.open(ctx, at, worker, raw, flatRecord(taken[2]), now)
-		if aerr != nil {
+		attempt, aerr := s.open(ctx, at, worker, raw, flatRecord(taken[2]), code(reply))
+		switch {
+		case aerr != nil:
 			err = aerr
-			continue
+		case attempt != nil:
+			attempts, messages = append(attempts, attempt), append(messages, raw)
 		}
-		attempts, messages = append(attempts, attempt), append(messages, raw)
 	}
-	return attempts, messages, err
+	return attempts, messages, integer(reply[1]) == 1, err
 }
 
-// open makes the Attempt of a taken task; one without a record is adopted first.
+// open makes the Attempt of a taken task; one without a record is adopted first. A task whose message cannot be read
+// fails here, and there is no Attempt.
 func (s *Store) open(ctx context.Context, at address, worker string, raw []byte, rec record, now int64) (*Attempt, error) {
-	msg, err := parseMessage(raw)
-	if err != nil {
-		return nil, errUndecodable
-	}
+	msg, bad := parseMessage(raw)
 	if len(rec) == 0 {
+		var err error
 		if rec, err = s.adopt(ctx, at, worker, msg, len(raw)); err != nil {
 			return nil, err
 		}
 	}
-	task := rec.task(at)
-	task.Payload = rawJSON(msg.payload)
-	return &Attempt{
-		Task: task, Payload: msg.payload, Headers: msg.headers, Epoch: rec.int("epoch"), Tries: int(rec.int("tries")),
+	a := &Attempt{
+		Task: rec.task(at), Payload: msg.payload, Headers: msg.headers, Epoch: rec.int("epoch"), Tries: int(rec.int("tries")),
 		Began: time.UnixMilli(now), Waited: time.Duration(max(now-rec.int("due"), 0)) * time.Millisecond, Written: rec.int("olen"), at: at,
-	}, nil
+	}
+	a.Task.Payload = rawJSON(msg.payload)
+	if bad != nil {
+		_, err := s.End(ctx, a, End{Outcome: Failed, Error: &tasks.Error{Kind: tasks.KindLost, Message: bad.Error()}})
+		return nil, err
+	}
+	return a, nil
 }
 
 // ownerHeader is the header by which a plain asynq producer names the owner of a task.
@@ -149,14 +160,30 @@ type Ended struct {
 	CancelLatency time.Duration
 }
 
+// Mark is what of an attempt its end needs. It can be stored, and ended in another process.
+type Mark struct {
+	Queue string `json:"queue"`
+	ID    string `json:"id"` // asynq's
+	Epoch int64  `json:"epoch"`
+	Tries int    `json:"tries"`
+}
+
+// Mark gives the attempt's.
+func (a *Attempt) Mark() Mark { return Mark{a.at.queue, a.at.id, a.Epoch, a.Tries} }
+
 // End writes the end of an attempt, together with asynq's move. It may be called again until it returns nil: the
 // script recognises an end it has written. Errors: *OpError.
 func (s *Store) End(ctx context.Context, a *Attempt, e End) (Ended, error) {
-	now := time.Now().UTC()
-	v, err := s.runAgain(ctx, e.op(), endScript, a.at.queue, []string{a.at.record(), a.at.message()},
-		a.at.id, a.Epoch, string(e.Outcome), string(e.Result), jsonOrEmpty(e.Error), jsonOrEmpty(&e.Failures),
-		e.overlay(a, now), e.Delay.Milliseconds(), jsonOrEmpty(e.Notice), now.Format(time.DateOnly), e.Output,
-		flag(e.Abandoned), e.OutputAt)
+	return s.EndMarked(ctx, a.Mark(), e)
+}
+
+// EndMarked is End for an attempt of which only the mark is left.
+func (s *Store) EndMarked(ctx context.Context, m Mark, e End) (Ended, error) {
+	now, at := time.Now().UTC(), address{m.Queue, m.ID}
+	v, err := s.runAgain(ctx, e.op(), endScript, at.queue, []string{at.record(), at.message()},
+		at.id, m.Epoch, string(e.Outcome), string(e.Result), jsonOrEmpty(e.Error), jsonOrEmpty(&e.Failures),
+		e.overlay(m, now), e.Delay.Milliseconds(), jsonOrEmpty(e.Notice), now.Format(time.DateOnly), e.Output,
+		flag(e.Abandoned), e.OutputAt, (&End{Outcome: Cancelled}).overlay(m, now))
 	if err != nil {
 		return Ended{}, err
 	}
@@ -180,18 +207,18 @@ func (s *Store) End(ctx context.Context, a *Attempt, e End) (Ended, error) {
 }
 
 // overlay is what asynq's tools shall show of the end.
-func (e *End) overlay(a *Attempt, now time.Time) []byte {
+func (e *End) overlay(m Mark, now time.Time) []byte {
 	switch e.Outcome {
 	case Completed:
-		return completedOverlay(a.Tries, now)
+		return completedOverlay(m.Tries, now)
 	case Cancelled:
-		return failedOverlay(a.Tries, "cancelled", now)
+		return failedOverlay(m.Tries, "cancelled", now)
 	case Retry, Failed:
 		msg := ""
 		if e.Error != nil {
 			msg = string(e.Error.Kind) + ": " + e.Error.Message
 		}
-		tries := a.Tries
+		tries := m.Tries
 		if e.Outcome == Retry {
 			tries++
 		}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *Store) Cancel(ctx context.Context, id, owner, by, reason string) (from 
 		shown += ": " + reason
 	}
 	reply, err := s.change(ctx, OpComplete, cancelScript, id, owner,
-		tasks.CleanMessage(by), tasks.CleanMessage(reason), failedOverlay(0, shown, time.Now()))
+		tasks.CleanMessage(by), tasks.CleanMessage(reason), failedOverlay(0, shown, time.Now()), rand.Text()[:10])
 	if err != nil {
 		return "", false, err
 	}
@@ -35,7 +36,7 @@ const CancelHints = "offstage:cancel"
 // Rerun makes a failed or cancelled task pending again; with delayed set, a scheduled or retrying one too. Errors:
 // tasks.ErrNotFound, *tasks.TerminatedError for a completed task, tasks.ErrNotTerminated, *OpError.
 func (s *Store) Rerun(ctx context.Context, id, owner string, delayed bool) error {
-	reply, err := s.change(ctx, OpRestore, rerunScript, id, owner, flag(delayed))
+	reply, err := s.change(ctx, OpRestore, rerunScript, id, owner, flag(delayed), rand.Text()[:10])
 	if err != nil || code(reply) == 1 {
 		return err
 	}
@@ -67,7 +68,11 @@ func (s *Store) change(ctx context.Context, op string, script *redis.Script, id,
 	if !ok {
 		return nil, tasks.ErrNotFound
 	}
-	v, err := s.runAgain(ctx, op, script, at.queue, []string{at.record(), at.message()}, append([]any{at.id, owner}, args...)...)
+	run := s.runAgain
+	if script == deleteScript {
+		run = s.run // a second run would not find what the first has deleted, and say so
+	}
+	v, err := run(ctx, op, script, at.queue, []string{at.record(), at.message()}, append([]any{at.id, owner}, args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -155,8 +155,9 @@ func (s *Store) WasCancelled(ctx context.Context, id string) (bool, error) {
 	return v[1] != nil, nil
 }
 
-// Output reads what a task wrote from byte offset of everything on, at most limit bytes, on rune boundaries. It gives
-// the text, where it begins and how much was written in all.
+// Output reads what a task wrote from byte offset of everything on, at most limit bytes, on rune boundaries: it
+// begins behind a rune that offset is in, and is longer than limit when the first rune is. It gives the text, where it
+// begins and how much was written in all.
 func (s *Store) Output(ctx context.Context, id string, offset int64, limit int) (out string, begin, written int64, err error) {
 	at, ok := locate(id)
 	if !ok {
@@ -171,11 +172,23 @@ func (s *Store) Output(ctx context.Context, id string, offset int64, limit int) 
 	written, _ = total.Int64()
 	tail := kept.Val()
 	begin = max(written-int64(len(tail)), min(offset, written))
-	tail = tail[len(tail)-int(written-begin):]
-	if len(tail) > limit {
-		tail = strings.ToValidUTF8(tail[:limit], "") // cuts a rune at the end; the rest is valid already
+	tail = wholeRunes(tail[len(tail)-int(written-begin):])
+	return cutRunes(tail, limit), written - int64(len(tail)), written, nil
+}
+
+// cutRunes cuts s to limit bytes, or a little less, lest a rune is cut in two; a first rune longer than that is kept.
+func cutRunes(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return tail, begin, written, nil
+	cut := limit
+	for cut > 0 && cut > limit-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	if cut == 0 {
+		_, cut = utf8.DecodeRuneInString(s)
+	}
+	return s[:cut]
 }
 
 // Events reads events of a task with numbers above after, in order, at most limit. The creation and what the record

@@ -10,19 +10,20 @@ import (
 var scriptFiles embed.FS
 
 var (
-	createScript   = load("create")
-	takeScript     = load("take")
-	adoptScript    = load("adopt")
-	endScript      = load("end")
-	cancelScript   = load("cancel")
-	rerunScript    = load("rerun")
-	deleteScript   = load("delete")
-	purgeScript    = load("purge")
-	forwardScript  = load("forward")
-	writeScript    = load("write")
-	beatScript     = load("beat")
-	leaveScript    = load("leave")
-	takeoverScript = load("takeover")
+	createScript    = load("create")
+	takeScript      = load("take")
+	adoptScript     = load("adopt")
+	endScript       = load("end")
+	cancelScript    = load("cancel")
+	rerunScript     = load("rerun")
+	deleteScript    = load("delete")
+	purgeScript     = load("purge")
+	forwardScript   = load("forward")
+	writeScript     = load("write")
+	beatScript      = load("beat")
+	leaveScript     = load("leave")
+	takeoverScript  = load("takeover")
+	reconcileScript = load("reconcile")
 )
 
 // load reads a script and puts the shared part in front. A missing file is a mistake of the build.

@@ -16,6 +16,7 @@ type Server struct {
 	redis.UniversalClient
 	store *Store
 	cfg   ServerConfig
+	idle  redis.UniversalClient // for the subscription that asynq holds and that nobody publishes to
 
 	mu    sync.Mutex
 	taken map[address]*Attempt
@@ -35,13 +36,17 @@ type ServerConfig struct {
 	Failed func(error)
 }
 
-// NewServer gives a Server over the store's connection.
-func NewServer(s *Store, cfg ServerConfig) *Server {
-	return &Server{UniversalClient: s.rdb, store: s, cfg: cfg, taken: map[address]*Attempt{}}
+// NewServer gives a Server over the store's connection. Close it when asynq's server has been shut down.
+func NewServer(s *Store, cfg ServerConfig) (*Server, error) {
+	idle, err := Clone(s.rdb)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{UniversalClient: s.rdb, store: s, cfg: cfg, idle: idle, taken: map[address]*Attempt{}}, nil
 }
 
-// Close does nothing: the connection belongs to whoever made the Store.
-func (s *Server) Close() error { return nil }
+// Close frees what NewServer made. The store's connection belongs to whoever made the Store.
+func (s *Server) Close() error { return s.idle.Close() }
 
 // Attempt gives the open attempt of a task that asynq hands to its handler, once. id is asynq's.
 func (s *Server) Attempt(queue, id string) (*Attempt, bool) {
@@ -54,14 +59,10 @@ func (s *Server) Attempt(queue, id string) (*Attempt, bool) {
 }
 
 // Subscribe keeps asynq off its cancel channel: it would cancel a handler's context and retry the task at once, beside
-// the body. The worker listens there itself.
-func (s *Server) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
-	for i, c := range channels {
-		if c == cancelChannel {
-			channels[i] = "offstage:unused"
-		}
-	}
-	return s.UniversalClient.Subscribe(ctx, channels...)
+// the body. The worker listens there itself. asynq's subscriber crashes when its connection is closed under it, so
+// it has one of its own.
+func (s *Server) Subscribe(ctx context.Context, _ ...string) *redis.PubSub {
+	return s.idle.Subscribe(ctx, "offstage:unused")
 }
 
 // Eval sees a script whose SHA-1 Redis did not know.
@@ -88,9 +89,8 @@ func (s *Server) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		n, err := s.store.forward(ctx, queueOf(keys[0]))
 		return reply(ctx, n, err)
 	case asynqPurge:
-		if n, err := s.store.Purge(ctx, queueOf(keys[0])); err != nil || n > 0 {
-			return reply(ctx, n, err)
-		}
+		n, err := s.store.Purge(ctx, queueOf(keys[0]))
+		return reply(ctx, n, err)
 	}
 	return s.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }

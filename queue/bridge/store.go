@@ -12,6 +12,7 @@ import (
 type Observer interface {
 	CommitFailed(operation, reason string)
 	StaleWrite(operation string)
+	Repaired(kind string)
 	UnknownScript(sha string)
 }
 

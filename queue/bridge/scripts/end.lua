@@ -3,6 +3,7 @@
 -- ARGV  3 id  4 epoch  5 outcome: completed failed cancelled retry release  6 result ('' none)  7 error (JSON, '' none)
 --       8 failed attempts (JSON, '' unchanged)  9 fields to lay over asynq's message  10 delay (ms; retry, release)
 --       11 notice (JSON, '' none)  12 day "yyyy-mm-dd"  13 last output  14 '1': the body still runs  15 offset of that output
+--       16 fields to lay over instead when the task was asked to cancel
 -- Returns {1, status, now, cancel requested at or 0}  written
 --         {2, status}  this attempt's end was written before (its reply was lost)
 --         {0, status}  stale: another attempt has the task, or it has ended
@@ -35,7 +36,7 @@ if outcome == 'release' then
 end
 
 if ARGV[8] ~= '' and outcome ~= 'cancelled' then call('HSET', rkey(id), 'errors', ARGV[8]) end
-annotate(id, ARGV[9])
+annotate(id, cancel and ARGV[16] or ARGV[9])
 if outcome == 'retry' then
   call('HINCRBY', rkey(id), 'version', 1)
   call('HINCRBY', rkey(id), 'tries', 1)

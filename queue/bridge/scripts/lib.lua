@@ -45,11 +45,25 @@ local function inactive(id)
   call('ZREM', A .. 'lease', id)
 end
 
--- enqueue makes a task wait for a worker; front puts it before those that wait already.
+-- enqueue makes a task wait for a worker; front puts it before those that wait already. A task that was cancelled
+-- while it waited may still have its entry ("tomb", see cancel.lua): that becomes good again.
 local function enqueue(id, front)
   call('HSET', rkey(id), 'status', 'pending', 'due', now)
   call('HSET', tkey(id), 'state', 'pending', 'pending_since', string.format('%.0f', now * 1000000))
-  call(front and 'RPUSH' or 'LPUSH', A .. 'pending', id)
+  if call('HDEL', rkey(id), 'tomb') == 0 then call(front and 'RPUSH' or 'LPUSH', A .. 'pending', id) end
+end
+
+-- bury settles an entry of a task that does not wait, just popped from the pending list. status is nil or false for a
+-- task without a record; state is asynq's.
+local function bury(id, status, state)
+  if status then
+    if call('HDEL', rkey(id), 'tomb') == 1 then
+      call('PEXPIREAT', tkey(id), tonumber(call('HGET', rkey(id), 'expires')) + 86400000)
+    end
+  elseif state == 'archived' then -- what erase or the end of a record's life left for the entry's sake
+    call('DEL', tkey(id))
+    call('ZREM', A .. 'archived', id)
+  end
 end
 
 -- delay makes a task wait until due, in asynq's set called state ("scheduled" or "retry"). asynq's scores are whole
@@ -85,6 +99,7 @@ local function finish(id, from, status, ...)
   local keep = tonumber(call('HGET', rkey(id), 'keep') or 86400000)
   local expires = now + keep
   call('HSET', rkey(id), 'status', status, 'done', now, 'expires', expires)
+  call('HDEL', tkey(id), 'pending_since')
   if status == 'completed' then call('HSET', rkey(id), 'progress', 1) end
   call('HINCRBY', rkey(id), 'version', 1)
   move(from, status)
@@ -105,17 +120,19 @@ local function finish(id, from, status, ...)
   -- purge.lua removes the task when it expires; these are the net below it, for a queue that nobody serves.
   local net = expires + 86400000
   call('PEXPIREAT', rkey(id), net)
-  call('PEXPIREAT', tkey(id), net)
+  if call('HEXISTS', rkey(id), 'tomb') == 0 then call('PEXPIREAT', tkey(id), net) end
   call('PEXPIREAT', O .. 'e:' .. id, net)
   call('PEXPIREAT', O .. 'o:' .. id, net)
 end
 
--- erase removes every trace of a task.
+-- erase removes every trace of a task. One whose entry is still in the pending list keeps an empty hash until take.lua
+-- drops both, for asynq's statistics of a queue fail on an entry without one.
 local function erase(id)
-  local owner, status = unpack(call('HMGET', rkey(id), 'owner', 'status'))
+  local owner, status, tomb = unpack(call('HMGET', rkey(id), 'owner', 'status', 'tomb'))
   if owner then call('ZREM', O .. 'index:' .. owner, id) end
   if status then move(status, nil) end
   call('DEL', rkey(id), tkey(id), O .. 'e:' .. id, O .. 'o:' .. id)
+  if tomb then call('HSET', tkey(id), 'state', 'archived') end
   call('ZREM', O .. 'index', id)
   call('ZREM', O .. 'live', id)
   call('ZREM', O .. 'expiry', id)

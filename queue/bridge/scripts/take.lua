@@ -1,25 +1,26 @@
 -- take moves waiting tasks to asynq's active list and opens an attempt of each.
 -- KEYS  1 asynq's pending list  2 our counts
 -- ARGV  3 worker  4 how many at most
--- Returns {now, {id, message, fields}...}; fields is the record, flat, after the attempt was opened; it is empty for
--- a task without a record, which adopt.lua gets next. Entries whose task has ended, is not pending or has vanished
--- are dropped on the way; a record whose message vanished fails as lost, one whose deadline has passed as expired.
+-- Returns {now, more, {id, message, fields}...}. more is 1 when the list goes on behind the entries that were looked
+-- at. fields is the record, flat, after the attempt was opened; it is empty for a task without a record, which
+-- adopt.lua gets next. Entries whose task has ended, is not pending or has vanished are dropped on the way; a record
+-- whose message vanished fails as lost, one whose deadline has passed as expired.
 local function refuse(id, kind, message)
   local err = '{"kind":"' .. kind .. '","message":"' .. message .. '","retryable":false}'
   call('HSET', rkey(id), 'error', err)
   finish(id, 'pending', 'failed', 'er', err)
 end
 
-local taken = {now}
+local taken = {now, 0}
 if call('EXISTS', A .. 'paused') == 1 then return taken end
 local want, looked = tonumber(ARGV[4]), 0
-while #taken - 1 < want and looked < want + 100 do
+while #taken - 2 < want and looked < want + 100 do
   looked = looked + 1
   local id = call('RPOP', KEYS[1])
   if not id then break end
-  local msg = call('HGET', tkey(id), 'msg')
+  local msg, state = unpack(call('HMGET', tkey(id), 'msg', 'state'))
   local status, deadline = unpack(call('HMGET', rkey(id), 'status', 'deadline'))
-  local free = not status or status == 'pending'
+  local free = status == 'pending' or not status and state == 'pending'
   if status == 'pending' and deadline and tonumber(deadline) <= now then
     refuse(id, 'expired', 'its deadline passed before an attempt could start')
   elseif free and msg then
@@ -40,6 +41,9 @@ while #taken - 1 < want and looked < want + 100 do
     taken[#taken + 1] = {id, msg, fields}
   elseif status == 'pending' then
     refuse(id, 'lost', 'its message vanished from Redis')
+  else
+    bury(id, status, state)
   end
 end
+taken[2] = call('EXISTS', KEYS[1])
 return taken

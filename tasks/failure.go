@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -121,7 +120,8 @@ func IsRejected(err error) bool {
 // MaxMessageBytes with the cut marked.
 func CleanMessage(s string) string {
 	const room = 2 * MaxMessageBytes // cleaning may grow a bad byte to three
-	if len(s) > room {
+	over := len(s) > room
+	if over {
 		s = s[:room]
 	}
 	s = strings.Map(func(r rune) rune {
@@ -130,12 +130,16 @@ func CleanMessage(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	if len(s) <= MaxMessageBytes {
+	if !over && len(s) <= MaxMessageBytes {
 		return s
 	}
-	cut := MaxMessageBytes - len(" …(cut)")
-	for !utf8.RuneStart(s[cut]) {
+	// A run of bad bytes shrinks to one character, so there may be less left than fits.
+	cut := min(len(s), MaxMessageBytes-len(cutMark))
+	for cut < len(s) && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
-	return fmt.Sprint(s[:cut], " …(cut)")
+	return s[:cut] + cutMark
 }
+
+// cutMark stands where a message was cut.
+const cutMark = " …(cut)"

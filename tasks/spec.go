@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -206,7 +207,7 @@ func durationOrNil(d time.Duration) *Duration {
 // decodeError turns encoding/json's error into one that names the field.
 func decodeError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := e.Field
+		field := strings.TrimPrefix(e.Field, "specWire.") // specRead embeds it
 		if field == "" {
 			field = "body"
 		}

@@ -155,6 +155,10 @@ func (v *validation) metadata(m map[string]string) {
 	size := 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		size += len(k) + len(m[k])
+		if len(k) > MaxTypeBytes { // too long to be named
+			v.fail("metadata", fmt.Sprintf("has a key of %d bytes", len(k)), fmt.Sprintf("at most %d", MaxTypeBytes))
+			continue
+		}
 		v.text("metadata key "+strconv.Quote(k), k, 1, MaxTypeBytes)
 		v.prose("metadata."+k, m[k], MaxMetadataBytes)
 	}
@@ -251,6 +255,9 @@ func (v *validation) notify(n *Notify) {
 func (v *validation) payload(s *Spec, l Limits) {
 	b, err := s.PayloadJSON()
 	v.add(err)
+	if !utf8.Valid(b) { // a json.RawMessage is taken as it is
+		v.fail("payload", "is not valid UTF-8", "")
+	}
 	if len(b) > l.MaxPayloadBytes {
 		v.errs = append(v.errs, &InvalidError{Field: "payload", Reason: fmt.Sprintf("is %d bytes", len(b)),
 			Hint: fmt.Sprintf("at most %d (task.max_payload)", l.MaxPayloadBytes), Sentinel: ErrTooLarge})

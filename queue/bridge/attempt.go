@@ -2,7 +2,9 @@ package bridge
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +27,7 @@ type Attempt struct {
 }
 
 // take moves up to n waiting tasks of a queue to worker and opens their attempts. messages are asynq's, one for each
-// attempt.
+// attempt. After an error, the next take of the worker gives what this one may have moved.
 func (s *Store) take(ctx context.Context, queue, worker string, n int) (attempts []*Attempt, messages [][]byte, err error) {
 	for more := true; more && len(attempts) == 0 && err == nil; {
 		attempts, messages, more, err = s.takeSome(ctx, queue, worker, n)
@@ -35,8 +37,17 @@ func (s *Store) take(ctx context.Context, queue, worker string, n int) (attempts
 
 // takeSome is take with one script, which looks at a bounded number of entries. more says that there are others.
 func (s *Store) takeSome(ctx context.Context, queue, worker string, n int) (attempts []*Attempt, messages [][]byte, more bool, err error) {
+	name, again := s.owed.LoadAndDelete(address{queue, worker})
+	if !again {
+		name = worker + " " + rand.Text()[:10]
+	}
+	defer func() {
+		if err != nil {
+			s.owed.Store(address{queue, worker}, name)
+		}
+	}()
 	keys := []string{asynqPrefix(queue) + "pending", ourPrefix(queue) + "counts"}
-	v, err := s.run(ctx, OpBegin, takeScript, queue, keys, worker, n)
+	v, err := s.run(ctx, OpBegin, takeScript, queue, keys, worker, n, name, flag(again))
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -52,14 +63,14 @@ func (s *Store) takeSome(ctx context.Context, queue, worker string, n int) (atte
 		raw := []byte(text(taken[1]))
 		at := address{queue, text(taken[0])}
 		attempt, aerr := s.open(ctx, at, worker, raw, flatRecord(taken[2]), code(reply))
-		switch {
-		case aerr != nil:
-			err = aerr
-		case attempt != nil:
+		if aerr != nil {
+			return nil, nil, false, aerr // the others are given with it, next time
+		}
+		if attempt != nil {
 			attempts, messages = append(attempts, attempt), append(messages, raw)
 		}
 	}
-	return attempts, messages, integer(reply[1]) == 1, err
+	return attempts, messages, integer(reply[1]) == 1, nil
 }
 
 // open makes the Attempt of a taken task; one without a record is adopted first. A task whose message cannot be read
@@ -103,7 +114,7 @@ func (s *Store) adopt(ctx context.Context, at address, worker string, m message,
 	}
 	text, _ := json.Marshal(spec) // numbers: cannot fail
 	v, err := s.runAgain(ctx, OpBegin, adoptScript, at.queue, []string{at.record(), at.message()},
-		at.id, worker, owner, m.typ, text, keep.Milliseconds(), size)
+		at.id, worker, owner, m.typ, text, keep.Milliseconds(), size, spec.DeadlineMS)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +134,9 @@ const (
 	Failed    Outcome = "failed"
 	Cancelled Outcome = "cancelled"
 	Retry     Outcome = "retry"
-	Release   Outcome = "release" // back to the front of the queue; spends no retry
+	// Release puts the task back to the front of the queue, as an interruption; with a Delay it takes back an attempt
+	// whose body never began. Neither spends a retry.
+	Release Outcome = "release"
 )
 
 // End is what is written when an attempt ends. Only Outcome is required.
@@ -179,31 +192,44 @@ func (s *Store) End(ctx context.Context, a *Attempt, e End) (Ended, error) {
 
 // EndMarked is End for an attempt of which only the mark is left.
 func (s *Store) EndMarked(ctx context.Context, m Mark, e End) (Ended, error) {
-	now, at := time.Now().UTC(), address{m.Queue, m.ID}
-	v, err := s.runAgain(ctx, e.op(), endScript, at.queue, []string{at.record(), at.message()},
-		at.id, m.Epoch, string(e.Outcome), string(e.Result), jsonOrEmpty(e.Error), jsonOrEmpty(&e.Failures),
-		e.overlay(m, now), e.Delay.Milliseconds(), jsonOrEmpty(e.Notice), now.Format(time.DateOnly), e.Output,
-		flag(e.Abandoned), e.OutputAt, (&End{Outcome: Cancelled}).overlay(m, now))
+	v, err := s.end(ctx, m, e, false)
+	if failed, ok := errors.AsType[*OpError](err); ok && failed.Reason == ReasonOOM {
+		// What has ended must not wait for memory: nothing would ever be freed.
+		v, err = s.end(ctx, m, e, true)
+	}
 	if err != nil {
 		return Ended{}, err
 	}
-	reply := list(v)
+	return s.ended(e, list(v)), nil
+}
+
+// end runs the script, although Redis is out of memory if regardless is set.
+func (s *Store) end(ctx context.Context, m Mark, e End, regardless bool) (any, error) {
+	now, at := time.Now().UTC(), address{m.Queue, m.ID}
+	return s.runAgain(ctx, e.op(), endScript, at.queue, []string{at.record(), at.message()},
+		at.id, m.Epoch, string(e.Outcome), string(e.Result), jsonOrEmpty(e.Error), jsonOrEmpty(&e.Failures),
+		e.overlay(m, now), e.Delay.Milliseconds(), jsonOrEmpty(e.Notice), now.Format(time.DateOnly), e.Output,
+		flag(e.Abandoned), e.OutputAt, (&End{Outcome: Cancelled}).overlay(m, now), flag(regardless))
+}
+
+// ended reads end.lua's reply.
+func (s *Store) ended(e End, reply []any) Ended {
 	switch code(reply) {
 	case 1:
 		ended := Ended{Status: tasks.Status(text(reply[1]))}
 		if asked := integer(reply[3]); asked > 0 {
 			ended.CancelLatency = time.Duration(integer(reply[2])-asked) * time.Millisecond
 		}
-		return ended, nil
+		return ended
 	case 2:
-		return Ended{Status: tasks.Status(text(reply[1]))}, nil
+		return Ended{Status: tasks.Status(text(reply[1]))}
 	}
 	s.watch.StaleWrite(e.op())
 	ended := Ended{Stale: true}
 	if len(reply) > 1 {
 		ended.Status = tasks.Status(text(reply[1]))
 	}
-	return ended, nil
+	return ended
 }
 
 // overlay is what asynq's tools shall show of the end.

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"time"
 
@@ -22,11 +23,14 @@ type Beat struct {
 	Now    time.Time // Redis' clock
 	Cancel []string  // asked to cancel
 	Lost   []string  // not this worker's any more
+	// Keyspace is a name that stays as long as the queue's data does: another one means that Redis was emptied, or
+	// replaced by one that never had them.
+	Keyspace string
 }
 
 // Beat tells a queue that worker lives, for life, and what it says of itself, and asks about the tasks it holds there.
 func (s *Store) Beat(ctx context.Context, queue, worker string, info json.RawMessage, life time.Duration, held []Held) (Beat, error) {
-	args := []any{worker, string(info), life.Milliseconds()}
+	args := []any{worker, string(info), life.Milliseconds(), rand.Text()}
 	for _, h := range held {
 		args = append(args, h.ID, h.Epoch)
 	}
@@ -35,10 +39,10 @@ func (s *Store) Beat(ctx context.Context, queue, worker string, info json.RawMes
 		return Beat{}, err
 	}
 	reply := list(v)
-	if len(reply) != 3 {
+	if len(reply) != 4 {
 		return Beat{}, nil
 	}
-	return Beat{time.UnixMilli(integer(reply[0])), stringList(reply[1]), stringList(reply[2])}, nil
+	return Beat{time.UnixMilli(integer(reply[0])), stringList(reply[1]), stringList(reply[2]), text(reply[3])}, nil
 }
 
 // Leave tells a queue that worker has stopped and holds no task.

@@ -60,7 +60,15 @@ func (h *clientHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				return h.script(ctx, cmd, call, pass)
 			}
 		case *redis.IntCmd:
-			if args := cmd.Args(); len(args) == 3 && cmd.Name() == "publish" && args[1] == cancelChannel {
+			args := cmd.Args()
+			if len(args) == 3 && cmd.Name() == "sadd" && args[1] == QueuesKey {
+				// Through the pool that hears of a failover: asynq makes a queue known once only.
+				known, err := h.store.rdb.SAdd(ctx, QueuesKey, args[2]).Result()
+				cmd.SetVal(known)
+				cmd.SetErr(err)
+				return err
+			}
+			if len(args) == 3 && cmd.Name() == "publish" && args[1] == cancelChannel {
 				if err := h.store.cancelActive(ctx, fmt.Sprint(args[2])); err != nil && !errors.Is(err, tasks.ErrNotFound) {
 					cmd.SetErr(err)
 					return err

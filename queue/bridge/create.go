@@ -84,6 +84,9 @@ func (c *Creation) args() []any {
 // Create runs the creation. The id must be new in the world: a record that has it is taken for an earlier try of this
 // very call. Errors: tasks.ErrIdempotencyMismatch, *OpError.
 func (s *Store) Create(ctx context.Context, c *Creation) error {
+	if s.replicas > 0 {
+		return s.createReplicated(ctx, c)
+	}
 	v, err := s.runAgain(ctx, OpCreate, createScript, c.Queue, c.keys(), c.args()...)
 	if err != nil {
 		return err
@@ -95,6 +98,12 @@ func (s *Store) Create(ctx context.Context, c *Creation) error {
 // or nil, for each.
 func (s *Store) CreateAll(ctx context.Context, cs []*Creation) []error {
 	errs := make([]error, len(cs))
+	if s.replicas > 0 {
+		for i, c := range cs {
+			errs[i] = s.Create(ctx, c)
+		}
+		return errs
+	}
 	todo := make([]int, len(cs))
 	for i := range cs {
 		todo[i] = i
@@ -102,16 +111,21 @@ func (s *Store) CreateAll(ctx context.Context, cs []*Creation) []error {
 	for try := 0; len(todo) > 0; try++ {
 		cmds := s.sendAll(ctx, cs, todo)
 		var again []int
+		unknown := false
 		for k, i := range todo {
 			v, err := cmds[k].Result()
 			switch {
 			case err == nil:
 				errs[i] = cs[i].settle(list(v))
 			case try < resends && (!isRedisError(err) || redis.HasErrorPrefix(err, "NOSCRIPT")):
+				unknown = unknown || isRedisError(err)
 				again = append(again, i)
 			default:
 				errs[i] = s.failed(OpCreate, err)
 			}
+		}
+		if unknown {
+			_ = createScript.Load(ctx, s.rdb).Err() // on every node; without it the next try fails the same way
 		}
 		if len(again) > 0 && !pause(ctx, resendDelay) {
 			for _, i := range again {
@@ -130,13 +144,9 @@ func (s *Store) sendAll(ctx context.Context, cs []*Creation, todo []int) []*redi
 	pipe := s.rdb.Pipeline()
 	for k, i := range todo {
 		args := append([]any{asynqPrefix(cs[i].Queue), ourPrefix(cs[i].Queue)}, cs[i].args()...)
-		if k == 0 { // a full EVAL in front: Redis knows the script for the rest
-			cmds[k] = createScript.Eval(ctx, pipe, cs[i].keys(), args...)
-		} else {
-			cmds[k] = createScript.EvalSha(ctx, pipe, cs[i].keys(), args...)
-		}
+		cmds[k] = createScript.EvalSha(ctx, pipe, cs[i].keys(), args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	exec(ctx, pipe, cmds...)
 	return cmds
 }
 

@@ -66,7 +66,8 @@ func reasonOf(err error) string {
 	case redis.HasErrorPrefix(err, "READONLY"):
 		return ReasonReadOnly
 	}
-	for _, code := range []string{"MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"} {
+	for _, code := range []string{"MISCONF", "NOREPLICAS", "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN",
+		"max number of clients"} {
 		if redis.HasErrorPrefix(err, code) {
 			return ReasonUnavailable
 		}
@@ -86,7 +87,7 @@ func scriptReason(text string) string {
 		return ReasonReadOnly
 	case strings.Contains(text, "MISCONF "), strings.Contains(text, "NOREPLICAS "):
 		return ReasonUnavailable
-	case strings.Contains(text, "NOPERM"), strings.Contains(text, "ACL"):
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "ACL"), strings.Contains(text, "user executing the script"):
 		return ReasonOther
 	}
 	return ReasonScript

@@ -23,11 +23,17 @@ func (a address) message() string { return asynqPrefix(a.queue) + "t:" + a.id }
 func (a address) events() string  { return ourPrefix(a.queue) + "e:" + a.id }
 func (a address) output() string  { return ourPrefix(a.queue) + "o:" + a.id }
 
+// foreign stands in front of an id of asynq that would be taken for one of ours without its queue.
+const foreign = "~"
+
 // public is the id that offstage shows. A task of ours has it in asynq too; one from a plain asynq producer gets its
 // queue in front.
 func (a address) public() string {
 	if rest, ok := strings.CutPrefix(a.id, a.queue+"."); ok && isULID(rest) {
 		return a.id
+	}
+	if isULID(a.id) || strings.HasPrefix(a.id, foreign) {
+		return a.queue + "." + foreign + a.id
 	}
 	return a.queue + "." + a.id
 }
@@ -40,6 +46,9 @@ func locate(id string) (a address, ok bool) {
 	}
 	if isULID(rest) {
 		return address{queue, id}, true
+	}
+	if bare, ok := strings.CutPrefix(rest, foreign); ok {
+		return address{queue, bare}, isULID(bare) || strings.HasPrefix(bare, foreign)
 	}
 	return address{queue, rest}, true
 }

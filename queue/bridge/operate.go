@@ -16,16 +16,22 @@ const operator = "asynq"
 // operate does to record and queue what an operator asked asynq's inspector to do to a task, and answers with the
 // inspector's own codes. Errors: tasks.ErrNotFound when there is no record, *OpError.
 func (s *Store) operate(ctx context.Context, c call) (any, error) {
-	return s.operateOn(ctx, c.script, address{queueOf(c.keys[0]), c.arg(0)})
+	return s.operateOn(ctx, c.script, address{queueOf(c.keys[0]), c.arg(0)}, "")
 }
 
-func (s *Store) operateOn(ctx context.Context, script asynqScript, at address) (int64, error) {
+// operateOn does it to one task; when only is not empty, to one of that status, and answers 0 otherwise.
+func (s *Store) operateOn(ctx context.Context, script asynqScript, at address, only tasks.Status) (int64, error) {
 	id := at.public()
+	if known, ok := locate(id); !ok || known != at { // in a queue whose name cannot be one of ours
+		return 0, tasks.ErrNotFound
+	}
 	peek, err := s.Peek(ctx, id)
 	if err != nil {
 		return 0, err
 	}
 	switch {
+	case only != "" && peek.Status != only:
+		return 0, nil
 	case script == asynqRunTask && peek.Status == tasks.Running:
 		return -1, nil
 	case script == asynqRunTask && peek.Status == tasks.Pending:
@@ -59,22 +65,25 @@ func (s *Store) operateAll(ctx context.Context, c call) (int64, error) {
 	case asynqDeleteAll, asynqDeletePending:
 		single = asynqDeleteTask
 	}
-	queue, done := queueOf(c.keys[0]), int64(0)
+	queue, done, only := queueOf(c.keys[0]), int64(0), tasks.Status("")
+	if strings.HasSuffix(c.keys[0], ":pending") {
+		only = tasks.Pending // the list has entries of cancelled tasks, too
+	}
 	for start := int64(0); ; {
 		ids, err := s.members(ctx, c.keys[0], start)
 		if err != nil || len(ids) == 0 {
 			return done, err
 		}
 		for _, id := range ids {
-			n, err := s.operateOn(ctx, single, address{queue, id})
+			n, err := s.operateOn(ctx, single, address{queue, id}, only)
 			switch {
-			case err == nil && n == 1 && !strings.HasSuffix(c.keys[0], ":pending"):
+			case err == nil && n == 1 && only == "":
 				done++
 			case err == nil && n == 1: // its entry stays in the list
 				done++
 				start++
-			case err == nil || errors.Is(err, tasks.ErrNotFound):
-				start++
+			case err == nil || errors.Is(err, tasks.ErrNotFound) || errors.Is(err, tasks.ErrNotTerminated) || errors.Is(err, tasks.ErrTerminated):
+				start++ // somebody else was faster, or it is a plain asynq task that no worker has taken yet
 			default:
 				return done, err
 			}

@@ -91,10 +91,13 @@ func ParseHandle(s string) (queue string, n int64, ok bool) {
 	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s[i+1:] {
 		return "", 0, false
 	}
-	if s[:i] == "bg" {
+	switch queue = s[:i]; queue {
+	case "bg":
 		return "default", n, true
+	case "default":
+		return "", 0, false
 	}
-	return s[:i], n, true
+	return queue, n, true
 }
 
 // rawJSON gives bytes of unknown origin a place in JSON: as they are when they are JSON, as a string otherwise.

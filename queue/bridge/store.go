@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,12 +19,19 @@ type Observer interface {
 
 // Store runs our scripts. Its methods are safe for use by many goroutines.
 type Store struct {
-	rdb   redis.UniversalClient
-	watch Observer
+	rdb      redis.UniversalClient
+	watch    Observer
+	replicas int
+	owed     sync.Map // address{queue, worker} -> name of a take that was sent and not answered
 }
 
 // NewStore gives a Store on rdb, which stays the caller's to close.
-func NewStore(rdb redis.UniversalClient, watch Observer) *Store { return &Store{rdb, watch} }
+func NewStore(rdb redis.UniversalClient, watch Observer) *Store {
+	return &Store{rdb: rdb, watch: watch}
+}
+
+// RequireReplicas makes a creation wait until n replicas have it; zero means not to wait. Call it before all else.
+func (s *Store) RequireReplicas(n int) { s.replicas = n }
 
 // resend is how often a script is sent again when its reply was lost. Only scripts that recognise what they already
 // did are sent through runAgain.
@@ -63,6 +71,17 @@ func (s *Store) failed(op string, err error) error {
 	e := opError(op, err)
 	s.watch.CommitFailed(e.Op, e.Reason)
 	return e
+}
+
+// exec sends a pipeline. Each command gets its own error, also when there was no connection to send it on, which
+// go-redis tells of the pipeline only.
+func exec(ctx context.Context, pipe redis.Pipeliner, cmds ...*redis.Cmd) {
+	_, err := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		if err != nil && cmd.Err() == nil && cmd.Val() == nil {
+			cmd.SetErr(err)
+		}
+	}
 }
 
 // pause waits for d; it reports false when ctx ended first.

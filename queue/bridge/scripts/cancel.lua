@@ -11,6 +11,7 @@ local owner, status, asked, made = unpack(call('HMGET', rkey(id), 'owner', 'stat
 if not owner or (ARGV[4] ~= '' and ARGV[4] ~= owner) then return {-1} end
 if made and string.sub(made, 1, #ARGV[8]) == ARGV[8] then return {1, string.sub(made, #ARGV[8] + 2)} end
 if status == 'completed' or status == 'failed' or status == 'cancelled' then return {0, status} end
+regardless()
 if not asked then
   call('HSET', rkey(id), 'cancel_at', now, 'cancel_by', ARGV[5], 'cancel_why', ARGV[6], 'cancel_call',
     ARGV[8] .. ' ' .. status)

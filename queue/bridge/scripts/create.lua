@@ -7,17 +7,28 @@
 --         {2, id}                       the idempotency key is known with the same request
 --         {-2}                          ... with another request
 --         {0}                           asynq has a task of that id which is not ours
+
+-- touch writes to a record without a change: a connection that waits for replicas waits for what it wrote itself.
+local function touch(known)
+  regardless()
+  if call('EXISTS', rkey(known)) == 1 then call('HINCRBY', rkey(known), 'version', 0) end
+end
+
 local id, owner = ARGV[3], ARGV[5]
 local idem = ARGV[11] ~= '' and O .. 'idem:' .. owner .. ':' .. ARGV[11]
 if idem then
   local known = call('GET', idem)
   if known and string.sub(known, 66) ~= id then
     if string.sub(known, 1, 64) ~= ARGV[12] then return {-2} end
+    touch(string.sub(known, 66))
     return {2, string.sub(known, 66)}
   end
 end
 local own = call('HMGET', rkey(id), 'n', 'created', 'due', 'status')
-if own[1] then return {1, tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), own[4]} end
+if own[1] then
+  touch(id)
+  return {1, tonumber(own[1]), tonumber(own[2]), tonumber(own[3]), own[4]}
+end
 if call('EXISTS', tkey(id)) == 1 then return {0} end
 
 local due = now

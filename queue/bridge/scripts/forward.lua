@@ -2,6 +2,7 @@
 -- KEYS  1 due
 -- ARGV  3 asynq's group key prefix
 -- Returns how many it moved. Tasks without a record, from plain asynq producers, are moved as asynq would.
+regardless()
 local moved = 0
 local function forward(id)
   local status = call('HGET', rkey(id), 'status')

@@ -2,8 +2,8 @@
 --
 -- Every script gets ARGV[1] = asynq's key prefix of the queue ("asynq:{q}:") and ARGV[2] = ours ("offstage:{q}:").
 -- Both carry the queue's hash tag, so whatever a script touches lives in one slot. Times are milliseconds of Redis'
--- own clock unless a name says otherwise. Each script writes to a record or a counter first: when Redis refuses
--- writes (memory, replica, disk), that first write fails and nothing has changed.
+-- own clock unless a name says otherwise. Each script writes to a record or a counter first (or to nothing, see
+-- regardless): when Redis refuses writes (memory, replica, disk), that first write fails and nothing has changed.
 --
 -- Keys under our prefix (docs/architecture.md has the table):
 --   t:<id> record   e:<id> events   o:<id> output   index, index:<owner> all ids by number   seq counters
@@ -17,6 +17,10 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 local function rkey(id) return O .. 't:' .. id end
 local function tkey(id) return A .. 't:' .. id end
+
+-- regardless lets a script write although Redis is out of memory: Redis asks only before a script's first write that
+-- needs memory, and this one needs none. It is for scripts that make room in the end, or keep order meanwhile.
+local function regardless() call('ZREM', A .. 'lease', '') end
 
 -- move counts one task from one status to another; either may be nil.
 local function move(from, to)
@@ -43,6 +47,15 @@ end
 local function inactive(id)
   call('LREM', A .. 'active', 0, id)
   call('ZREM', A .. 'lease', id)
+  call('HDEL', tkey(id), 'take')
+end
+
+-- holder is the worker that has a task of asynq's active list, and the task's status; nil for a task that a plain asynq
+-- server runs. A task that has been taken and not adopted yet has no status.
+local function holder(id)
+  local status, worker = unpack(call('HMGET', rkey(id), 'status', 'worker'))
+  if status then return status == 'running' and worker or nil, status end
+  return string.match(call('HGET', tkey(id), 'take') or '', '^(.*) [^ ]*$'), nil
 end
 
 -- enqueue makes a task wait for a worker; front puts it before those that wait already. A task that was cancelled

@@ -72,6 +72,8 @@ local function check_waiting(id, status, state, since)
     if status ~= 'pending' then
       undelay(id)
       follow(id, status, 'pending')
+      call('HSET', rkey(id), 'due', now)
+      call('HSET', tkey(id), 'pending_since', string.format('%.0f', now * 1000000)) -- asynq's "run" forgets it
       repaired('moved')
     end
     if not in_line(id, since) then

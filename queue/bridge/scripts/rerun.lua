@@ -19,7 +19,7 @@ call('HSET', rkey(id), 'rerun_call', ARGV[6] .. ' ' .. status)
 call('HINCRBY', rkey(id), 'version', 1)
 undelay(id)
 if ended then
-  call('HDEL', rkey(id), 'error', 'done', 'expires', 'progress', 'tries', 'cancel_at', 'cancel_by', 'cancel_why',
+  call('HDEL', rkey(id), 'error', 'done', 'expires', 'progress', 'tries', 'interruptions', 'cancel_at', 'cancel_by', 'cancel_why',
     'cancel_call', 'abandoned')
   call('HDEL', tkey(id), 'result')
   call('ZREM', A .. 'archived', id)

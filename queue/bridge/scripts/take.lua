@@ -1,10 +1,12 @@
 -- take moves waiting tasks to asynq's active list and opens an attempt of each.
 -- KEYS  1 asynq's pending list  2 our counts
--- ARGV  3 worker  4 how many at most
+-- ARGV  3 worker  4 how many at most  5 name of this call: worker, space, something new  6 '1': it was sent before and
+--       not answered
 -- Returns {now, more, {id, message, fields}...}. more is 1 when the list goes on behind the entries that were looked
 -- at. fields is the record, flat, after the attempt was opened; it is empty for a task without a record, which
 -- adopt.lua gets next. Entries whose task has ended, is not pending or has vanished are dropped on the way; a record
--- whose message vanished fails as lost, one whose deadline has passed as expired.
+-- whose message vanished fails as lost, one whose deadline has passed as expired. A call that was sent before gives
+-- again what it took then, as the same attempts: nobody else would, while the worker lives.
 local function refuse(id, kind, message)
   local err = '{"kind":"' .. kind .. '","message":"' .. message .. '","retryable":false}'
   call('HSET', rkey(id), 'error', err)
@@ -12,7 +14,16 @@ local function refuse(id, kind, message)
 end
 
 local taken = {now, 0}
-if call('EXISTS', A .. 'paused') == 1 then return taken end
+if ARGV[6] == '1' then
+  local active = call('LRANGE', A .. 'active', 0, -1)
+  for i = #active, 1, -1 do
+    local msg, took = unpack(call('HMGET', tkey(active[i]), 'msg', 'take'))
+    if msg and took == ARGV[5] then taken[#taken + 1] = {active[i], msg, call('HGETALL', rkey(active[i]))} end
+  end
+  if #taken > 2 then return taken end
+end
+if call('EXISTS', A .. 'paused') == 1 or call('EXISTS', KEYS[1]) == 0 then return taken end
+regardless() -- a full Redis gets room when the tasks in it run and their retention ends, not by keeping them
 local want, looked = tonumber(ARGV[4]), 0
 while #taken - 2 < want and looked < want + 100 do
   looked = looked + 1
@@ -26,7 +37,7 @@ while #taken - 2 < want and looked < want + 100 do
   elseif free and msg then
     call('LPUSH', A .. 'active', id)
     call('ZADD', A .. 'lease', math.floor(now / 1000) + 30, id)
-    call('HSET', tkey(id), 'state', 'active')
+    call('HSET', tkey(id), 'state', 'active', 'take', ARGV[5])
     call('HDEL', tkey(id), 'pending_since')
     local fields = {}
     if status then

@@ -1,21 +1,30 @@
--- takeover frees the running tasks of workers that stopped beating.
+-- takeover frees the running tasks of workers that stopped beating, those too that were taken and not adopted yet.
 -- KEYS  1 workers
 -- ARGV  3 life of a heartbeat (ms)  4 most interruptions  5 error of a task interrupted more often (JSON)
 --       6 how many at most  7 day "yyyy-mm-dd"
 -- Returns {freed, failed, cancelled}. A freed task is first in line, with a new epoch, its retries unspent.
+regardless()
 local alive = {}
 for _, w in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. (now - tonumber(ARGV[3])), '+inf')) do alive[w] = true end
 local freed, failed, cancelled, left = 0, 0, 0, tonumber(ARGV[6])
 for _, id in ipairs(call('LRANGE', A .. 'active', 0, -1)) do
-  local status, worker, n, asked = unpack(call('HMGET', rkey(id), 'status', 'worker', 'interruptions', 'cancel_at'))
-  if status == 'running' and not alive[worker] then
+  local worker, status = holder(id)
+  if worker and not alive[worker] then
     left = left - 1
     if left < 0 then break end
-    call('HINCRBY', rkey(id), 'epoch', 1)
-    call('HINCRBY', rkey(id), 'version', 1)
-    n = call('HINCRBY', rkey(id), 'interruptions', 1)
+    local asked = call('HGET', rkey(id), 'cancel_at')
+    local n = 0
+    if status then
+      call('HINCRBY', rkey(id), 'epoch', 1)
+      call('HINCRBY', rkey(id), 'version', 1)
+      n = call('HINCRBY', rkey(id), 'interruptions', 1)
+    end
     inactive(id)
-    if asked then
+    if not status then
+      call('RPUSH', A .. 'pending', id)
+      call('HSET', tkey(id), 'state', 'pending', 'pending_since', string.format('%.0f', now * 1000000))
+      freed = freed + 1
+    elseif asked then
       finish(id, status, 'cancelled')
       stats(ARGV[7], false)
       cancelled = cancelled + 1

@@ -12,26 +12,19 @@ import (
 )
 
 // beats tells every queue that this worker lives, until ctx ends, and acts on what it learns: bodies whose task was
-// cancelled or taken over have their context cancelled. A hint that somebody cancelled makes it look at once.
+// cancelled or taken over have their context cancelled. A hint that somebody cancelled makes it look at once. Nothing
+// else happens here, lest a beat comes late.
 func (w *Worker) beats(ctx context.Context) {
 	tick := time.NewTicker(w.cfg.Heartbeat)
 	defer tick.Stop()
-	repair := time.NewTicker(reconcileEvery)
-	defer repair.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if w.beatAll(ctx) {
-				w.replay()
-			}
-			w.takeOver(ctx)
-		case <-repair.C:
-			w.reconcile(ctx)
 		case <-w.hints:
-			w.beatAll(ctx)
 		}
+		w.beatAll(ctx)
 	}
 }
 
@@ -56,6 +49,8 @@ func (w *Worker) beatAll(ctx context.Context) bool {
 		return false
 	}
 	w.quiet.clear(w.log, "Heartbeat")
+	w.facts.Lock()
+	defer w.facts.Unlock()
 	if since := time.Since(w.lastBeat); since > w.cfg.Lease/2 {
 		// Redis was away, or has just been met: other workers may look dead that only had no chance to beat.
 		w.patience = time.Now().Add(w.cfg.Lease)
@@ -79,7 +74,20 @@ func (w *Worker) beat(ctx context.Context, name string) error {
 	for _, x := range bodies {
 		w.learn(x, b)
 	}
+	w.keyspace(name, b.Keyspace)
 	return nil
+}
+
+// keyspace notices that a queue's data are not those it had: Redis was emptied, or replaced by one without them.
+func (w *Worker) keyspace(queue, name string) {
+	w.facts.Lock()
+	defer w.facts.Unlock()
+	if old := w.keyspaces[queue]; old != "" && old != name {
+		w.watch.Repaired("keyspace_lost")
+		w.log.Error("Redis was emptied or replaced: tasks accepted before are gone", "queue", queue)
+		w.emptied = time.Now()
+	}
+	w.keyspaces[queue] = name
 }
 
 // learn acts on what a beat says about one body.
@@ -107,45 +115,3 @@ func (w *Worker) info() json.RawMessage {
 	})
 	return b
 }
-
-// takeOver frees the tasks of workers that have gone silent.
-func (w *Worker) takeOver(ctx context.Context) {
-	if time.Now().Before(w.patience) || time.Since(w.lastBeat) > w.cfg.Lease/2 || w.draining.Load() {
-		return
-	}
-	for name := range w.cfg.Queues {
-		if err := w.takeOverQueue(ctx, name); err != nil {
-			w.quiet.note(w.log, "Takeover", err)
-			return
-		}
-	}
-}
-
-func (w *Worker) takeOverQueue(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, takeoverTimeout)
-	defer cancel()
-	silent, err := w.store.Silent(ctx, name, w.cfg.Lease)
-	if err != nil || !silent {
-		return err
-	}
-	if w.cfg.BeforeTakeover != nil {
-		w.cfg.BeforeTakeover()
-	}
-	t, err := w.store.Takeover(ctx, name, w.cfg.Lease, w.cfg.MaxInterruptions)
-	if err != nil {
-		return err
-	}
-	for range t.Freed + t.Failed + t.Cancelled {
-		w.watch.Interrupted("crash")
-	}
-	for range t.Failed {
-		w.watch.TaskFinished(name, "", tasks.Failed, tasks.KindOrphaned, 0)
-	}
-	for range t.Cancelled {
-		w.watch.TaskFinished(name, "", tasks.Cancelled, "", 0)
-	}
-	w.log.Warn("Took over from a worker that went silent", "queue", name, "freed", t.Freed, "failed", t.Failed, "cancelled", t.Cancelled)
-	return nil
-}
-
-const takeoverTimeout = 10 * time.Second

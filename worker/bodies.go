@@ -124,11 +124,30 @@ func (b *bodies) cancelAll(cause error) {
 
 // idle waits until no slot is taken; it reports false when d was over first or stop closed.
 func (b *bodies) idle(d time.Duration, stop <-chan struct{}) bool {
+	return await(d, stop, func() bool { return b.inUse() == 0 })
+}
+
+// returned waits until every body has returned or been given up; the ends of some may not be recorded yet. It reports
+// as idle does.
+func (b *bodies) returned(d time.Duration, stop <-chan struct{}) bool {
+	return await(d, stop, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, x := range b.running {
+			if !x.ended {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func await(d time.Duration, stop <-chan struct{}, ok func() bool) bool {
 	deadline := time.NewTimer(max(d, 0))
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for b.inUse() > 0 {
+	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline.C:

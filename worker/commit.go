@@ -33,14 +33,17 @@ func (w *Worker) commit(a *bridge.Attempt, end bridge.End) (ended bridge.Ended, 
 			w.watch.CommitPending(1)
 			w.log.Error("Outcome not recorded, trying on", "task_id", a.Task.ID, "outcome", end.Outcome, "err", err)
 		}
-		over := !pauseFor(gap, w.giveUp)
-		if over || time.Since(began) >= w.cfg.CommitHold {
-			if w.spoolEnd(a, end) || over {
-				w.watch.CommitPending(-1)
-				return bridge.Ended{}, false
-			}
+		// Not before a try that failed: Redis may have come back during the pause.
+		kept := time.Since(began) >= w.cfg.CommitHold && w.spoolEnd(a, end)
+		if !kept && pauseFor(gap, w.giveUp) {
+			gap = min(gap*2, lastCommitGap)
+			continue
 		}
-		gap = min(gap*2, lastCommitGap)
+		if !kept {
+			w.spoolEnd(a, end)
+		}
+		w.watch.CommitPending(-1)
+		return bridge.Ended{}, false
 	}
 }
 

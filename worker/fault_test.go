@@ -16,7 +16,7 @@ import (
 )
 
 // TestWorker_CommitFailure is promise P7: an outcome that Redis does not take is counted, tried again and recorded, and
-// the body does not run twice. The record is denied by an ACL here, by a lack of memory below.
+// the body does not run twice. Out of memory, the second try goes through: what has ended must not wait for room.
 func TestWorker_CommitFailure(t *testing.T) {
 	t.Parallel()
 	own := redistest.Start(t)
@@ -34,11 +34,12 @@ func TestWorker_CommitFailure(t *testing.T) {
 	})
 	faults := []struct {
 		name, reason string
+		times        int // counted at least
 		set, heal    []any
 	}{
-		{"ACL", "other", []any{"ACL", "SETUSER", "default", "resetkeys", "~asynq:*"}, []any{"ACL", "SETUSER", "default", "allkeys"}},
-		{"OOM", "oom", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		{"NoReplicas", "unavailable", []any{"CONFIG", "SET", "min-replicas-to-write", "1"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		{"ACL", "other", 2, []any{"ACL", "SETUSER", "default", "resetkeys", "~asynq:*"}, []any{"ACL", "SETUSER", "default", "allkeys"}},
+		{"OOM", "oom", 1, []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		{"NoReplicas", "unavailable", 2, []any{"CONFIG", "SET", "min-replicas-to-write", "1"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
 	}
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -49,12 +50,12 @@ func TestWorker_CommitFailure(t *testing.T) {
 			}
 			finish <- struct{}{}
 			key := "commit task_completion " + f.reason
-			for end := time.Now().Add(10 * time.Second); seen.get(key) < 2; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(10 * time.Second); seen.get(key) < f.times; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("counted %v, want %q at least twice", seen.all(), key)
+					t.Fatalf("counted %v, want %q at least %d times", seen.all(), key, f.times)
 				}
 			}
-			if seen.get("pending") != 1 {
+			if f.times > 1 && seen.get("pending") != 1 {
 				t.Errorf("%d commits pending, want 1", seen.get("pending"))
 			}
 			if err := admin.Do(t.Context(), f.heal...).Err(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"offstage/internal/redistest"
 	"offstage/queue"
 	"offstage/tasks"
@@ -16,7 +18,12 @@ import (
 
 var server *redistest.Server
 
-func TestMain(m *testing.M) { redistest.Main(m, &server) }
+func TestMain(m *testing.M) {
+	queue.LogDriver(slog.New(slog.DiscardHandler)) // connections are cut all the time here
+	// A closed pool that could not connect lets its goroutine sleep to the end of a second.
+	redistest.Main(m, &server, redistest.IgnoreLeaks(
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")))
+}
 
 // counters is a queue.Observer that counts.
 type counters struct {

@@ -13,6 +13,7 @@ import (
 // The pace and the bounds of output.
 const (
 	flushAfter = 100 * time.Millisecond
+	flushAgain = time.Second // when Redis did not take it
 	flushSize  = 16 << 10
 	keepSize   = 256 << 10 // what waits for a Redis that is away
 	tailSize   = 64 << 10  // what the terminal event's tail is cut from
@@ -47,15 +48,21 @@ func (o *outputWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	o.append(p)
-	if o.timer == nil && len(o.pending) > 0 {
-		wait := flushAfter
-		if len(o.pending) >= flushSize {
-			wait = 0
-		}
-		o.w.bodies.wg.Add(1) // the flush is waited for at shutdown
-		o.timer = time.AfterFunc(wait, func() { defer o.w.bodies.wg.Done(); o.flush() })
+	wait := flushAfter
+	if len(o.pending) >= flushSize {
+		wait = 0
 	}
+	o.arm(wait)
 	return len(p), nil
+}
+
+// arm has what is pending flushed after wait, unless it will be already.
+func (o *outputWriter) arm(wait time.Duration) {
+	if o.timer != nil || o.closed || len(o.pending) == 0 {
+		return
+	}
+	o.w.bodies.wg.Add(1) // the flush is waited for at shutdown
+	o.timer = time.AfterFunc(wait, func() { defer o.w.bodies.wg.Done(); o.flush() })
 }
 
 // append keeps whole runes and makes them valid.
@@ -94,7 +101,7 @@ func incomplete(p []byte) int {
 	return 0
 }
 
-// flush stores what is pending; what Redis did not take stays and is tried again with the next write.
+// flush stores what is pending; what Redis did not take stays and is tried again.
 func (o *outputWriter) flush() {
 	o.flushing.Lock()
 	defer o.flushing.Unlock()
@@ -107,11 +114,13 @@ func (o *outputWriter) flush() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	if err := o.w.store.WriteOutput(ctx, o.a, text, at); err != nil {
-		return // counted by the store; End has the rest
-	}
+	err := o.w.store.WriteOutput(ctx, o.a, text, at)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err != nil { // counted by the store
+		o.arm(flushAgain)
+		return
+	}
 	done := at + int64(len(text)) - o.at
 	if done > 0 {
 		o.pending, o.at = o.pending[done:], o.at+done

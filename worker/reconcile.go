@@ -5,15 +5,8 @@ import (
 	"time"
 )
 
-// reconcileEvery is how often a queue is looked through for records and queue entries that disagree, by one of its
-// workers.
-const reconcileEvery = 10 * time.Second
-
 // reconcile mends what tools without the bridge, edits by hand or a restore have left behind.
 func (w *Worker) reconcile(ctx context.Context) {
-	if time.Now().Before(w.patience) || w.draining.Load() {
-		return
-	}
 	for name := range w.cfg.Queues {
 		if err := w.reconcileQueue(ctx, name); err != nil {
 			w.quiet.note(w.log, "Reconcile", err)

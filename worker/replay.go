@@ -2,7 +2,6 @@ package worker
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"offstage/queue/bridge"
@@ -120,18 +119,10 @@ func (w *Worker) spoolState() error {
 	if w.cfg.Spool == nil {
 		return nil
 	}
-	w.spoolMu.Lock()
-	defer w.spoolMu.Unlock()
+	w.facts.Lock()
+	defer w.facts.Unlock()
 	if time.Since(w.spoolChecked) >= spoolCheckEvery {
 		w.spoolErr, w.spoolChecked = w.cfg.Spool.Check(), time.Now()
 	}
 	return w.spoolErr
-}
-
-// Health says why the worker does not take tasks; nil when it does.
-func (w *Worker) Health() error {
-	if err := w.spoolState(); err != nil {
-		return fmt.Errorf("spool: %w (check data_dir)", err)
-	}
-	return nil
 }

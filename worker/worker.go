@@ -35,14 +35,16 @@ type Worker struct {
 	started   atomic.Bool
 	draining  atomic.Bool
 	startedAt time.Time
-	lastBeat  time.Time        // these three belong to the goroutine of beats
-	patience  time.Time        // no takeover before
-	ranks     map[string]int64 // where the reconciliation of each queue goes on
+	ranks     map[string]int64 // where the reconciliation of each queue goes on; upkeep's own
 	hints     chan struct{}
 
-	spoolMu      sync.Mutex
+	facts        sync.Mutex // guards what follows
+	lastBeat     time.Time  // when Redis last took all heartbeats
+	patience     time.Time  // no takeover before
 	spoolErr     error
 	spoolChecked time.Time
+	keyspaces    map[string]string // name of each queue's
+	emptied      time.Time         // when one was found to be another
 
 	stopping chan struct{} // closed when a drain begins
 	giveUp   chan struct{} // closed when outcomes that Redis does not take are given up
@@ -56,7 +58,8 @@ func New(q *queue.Queue, cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, id: newWorkerID(), queue: q, store: q.Store(), watch: q.Observer(), log: cfg.Logger, quiet: newQuiet(),
-		bodies: newBodies(cfg.Concurrency), handlers: map[string]Handler{}, ranks: map[string]int64{}, hints: make(chan struct{}, 1),
+		bodies: newBodies(cfg.Concurrency), handlers: map[string]Handler{}, ranks: map[string]int64{},
+		keyspaces: map[string]string{}, hints: make(chan struct{}, 1),
 		stopping: make(chan struct{}), giveUp: make(chan struct{}),
 	}
 	w.server, err = bridge.NewServer(w.store, bridge.ServerConfig{
@@ -107,6 +110,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("start asynq: %w", err)
 	}
 	wg.Go(func() { w.beats(live) })
+	wg.Go(func() { w.upkeep(live) })
 	wg.Go(func() { w.store.Listen(live, w.hint) })
 	w.log.Info("Worker runs", "worker", w.id, "queues", w.cfg.Queues, "concurrency", w.cfg.Concurrency)
 	select {
@@ -171,19 +175,47 @@ func (w *Worker) drain(srv *asynq.Server) error {
 	idle := w.bodies.idle(w.cfg.DrainTimeout, w.cfg.Abort)
 	if !idle {
 		w.bodies.cancelAll(tasks.ErrDraining)
-		idle = w.bodies.idle(w.cfg.CancelGrace+slack, w.cfg.Abort)
+		w.bodies.returned(w.cfg.CancelGrace+slack, w.cfg.Abort)
+		idle = w.bodies.idle(lastWords, w.cfg.Abort)
 	}
 	close(w.giveUp) // commits that Redis does not take are given up now
+	answered := w.shutdown(srv)
 	if !idle {
-		idle = w.bodies.idle(slack, nil)
+		idle = w.bodies.idle(writeTimeout+slack, w.cfg.Abort) // those that were on their way go to the spool
 	}
-	srv.Shutdown()
-	_ = w.server.Close()
+	if !answered {
+		return errors.New("drain: Redis does not answer; what it has not heard of is kept or starts again")
+	}
 	if !idle {
 		return fmt.Errorf("drain: %d handlers still run; their tasks start again elsewhere after this process has exited", w.bodies.inUse())
 	}
 	w.bodies.wg.Wait()
 	return nil
+}
+
+const (
+	// lastWords is what the ends of bodies that returned at the last moment get to reach Redis.
+	lastWords = time.Second
+	// shutdownTimeout bounds the end of asynq's server, whose parts stop one after the other, each after its current
+	// exchange with Redis.
+	shutdownTimeout = 3 * time.Second
+)
+
+// shutdown ends asynq's server; false when Redis keeps it from ending, and then the process should exit.
+func (w *Worker) shutdown(srv *asynq.Server) bool {
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		defer close(done)
+		srv.Shutdown()
+		_ = w.server.Close() // asynq crashes when its connection is closed under it
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(shutdownTimeout):
+		return false
+	}
 }
 
 // leave says goodbye, so that the list of workers is right at once.

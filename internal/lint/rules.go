@@ -63,7 +63,7 @@ func packages() map[string]Arrows {
 		"examples/...": {Own: []string{"tasks", "tasks/exec", "tasks/httpcall", "queue", "worker", "client"}},
 
 		"api":     {Own: []string{"tasks", "queue", "internal/strictjson"}},
-		"worker":  {Own: []string{"tasks", "queue", "queue/bridge"}},
+		"worker":  {Own: []string{"tasks", "queue", "queue/bridge", "worker/spool"}},
 		"metrics": {Own: []string{"tasks", "queue"}},
 		"config":  {Own: []string{"tasks"}},
 		"client":  {Own: []string{"tasks"}, Stdlib: true},
@@ -71,11 +71,14 @@ func packages() map[string]Arrows {
 		"tasks/exec":     handler,
 		"tasks/httpcall": handler,
 
+		"worker/spool": {},
+
 		"queue":        {Own: []string{"tasks", "queue/bridge"}},
 		"queue/bridge": {Own: []string{"tasks"}},
 		"tasks":        {Stdlib: true},
 
 		"internal/embedded":   {},
+		"internal/faults":     {Own: []string{"tasks", "client", "internal/redistest"}},
 		"internal/lifecycle":  {Stdlib: true},
 		"internal/redistest":  {},
 		"internal/lint":       {Stdlib: true},
@@ -86,7 +89,7 @@ func packages() map[string]Arrows {
 func libraries() []Library {
 	return []Library{
 		{
-			Path: "github.com/hibiken/asynq", Only: []string{"queue", "queue/bridge", "worker"},
+			Path: "github.com/hibiken/asynq", Only: []string{"queue", "queue/bridge", "worker", "internal/faults"},
 			Why: "asynq is the engine behind the bridge; elsewhere speak of tasks and queues",
 		},
 		{
@@ -95,7 +98,7 @@ func libraries() []Library {
 		},
 		{
 			Path: "github.com/redis/go-redis", Tests: true,
-			Only: []string{"queue", "queue/bridge", "internal/redistest", "internal/embedded"},
+			Only: []string{"queue", "queue/bridge", "internal/redistest", "internal/embedded", "internal/faults"},
 			Why:  "every key and script belongs to queue; ask it for what you need",
 		},
 		{

@@ -11,6 +11,7 @@ type settings struct {
 	args     []string
 	password string
 	port     int
+	sentinel string
 	socket   bool
 	leaks    []goleak.Option
 }
@@ -32,6 +33,10 @@ func UnixSocket() Option { return func(s *settings) { s.socket = true } }
 
 // Port asks for one port instead of any free one. Starting fails when something else holds it.
 func Port(port int) Option { return func(s *settings) { s.port = port } }
+
+// Sentinel makes the server a Redis Sentinel with the configuration given, which the sentinel rewrites and a restart
+// keeps.
+func Sentinel(config string) Option { return func(s *settings) { s.sentinel = config } }
 
 // IgnoreLeaks passes exceptions to the search for leaked goroutines that [Main] makes. It means nothing to the
 // other ways of starting a server.

@@ -191,7 +191,11 @@ func (s *Server) launch() error {
 		return fmt.Errorf("redistest: %w", err)
 	}
 	defer func() { _ = logFile.Close() }() // the child has its own handle
-	cmd := exec.Command(s.bin, s.args()...)
+	args, err := s.args()
+	if err != nil {
+		return fmt.Errorf("redistest: %w", err)
+	}
+	cmd := exec.Command(s.bin, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, logFile, logFile
 	proc, err := startProcess(cmd)
 	if err != nil {
@@ -205,11 +209,21 @@ func (s *Server) launch() error {
 	return nil
 }
 
-func (s *Server) args() []string {
-	args := []string{
+func (s *Server) args() ([]string, error) {
+	var args []string
+	if s.set.sentinel != "" {
+		config := filepath.Join(s.dir, "sentinel.conf")
+		if _, err := os.Stat(config); errors.Is(err, os.ErrNotExist) { // a restart goes on with what it has learned
+			if err := os.WriteFile(config, []byte(s.set.sentinel), 0o600); err != nil {
+				return nil, err
+			}
+		}
+		args = append(args, config, "--sentinel")
+	}
+	args = append(args,
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--databases", strconv.Itoa(Databases),
 		"--dir", s.dir, "--save", "", "--daemonize", "no",
-	}
+	)
 	if major(s.bin) >= 7 { // earlier ones allow DEBUG without being asked, and refuse the setting
 		args = append(args, "--enable-debug-command", "yes")
 	}
@@ -222,7 +236,7 @@ func (s *Server) args() []string {
 	if s.set.socket {
 		args = append(args, "--unixsocket", s.socketPath())
 	}
-	return append(args, s.set.args...)
+	return append(args, s.set.args...), nil
 }
 
 // major is the first number of "Redis server v=7.0.15 …", 0 when it cannot be told.

@@ -34,7 +34,8 @@ type Metrics struct {
 	wait           *prometheus.HistogramVec
 	commitFailures *prometheus.CounterVec
 	commitPending  prometheus.Gauge
-	spoolRecords   prometheus.Gauge
+	spoolRecords   prometheus.GaugeFunc
+	spooled        func() int
 	staleWrites    *prometheus.CounterVec
 	repairs        *prometheus.CounterVec
 	interruptions  *prometheus.CounterVec
@@ -45,16 +46,29 @@ type Metrics struct {
 	buildInfo      *prometheus.GaugeVec
 }
 
-// New registers everything on registry, Go and process collectors included, and returns it; nil means a registry of
-// its own. version is what
-// offstage_build_info says. types are the task types that workers have registered; every other one counts as "other".
-// It fails when registry holds one of the names already.
-func New(registry *prometheus.Registry, version string, types []string) (*Metrics, error) {
-	if registry == nil {
-		registry = prometheus.NewRegistry()
+// Options say what is measured. The zero value is usable.
+type Options struct {
+	// Registry gets everything; nil means one of Metrics' own.
+	Registry *prometheus.Registry
+	// Version is what offstage_build_info says.
+	Version string
+	// Types are the task types that workers have registered; every other one counts as "other".
+	Types []string
+	// Spooled says how many outcomes are kept on disk; nil means none ever are. It may be called at any time.
+	Spooled func() int
+}
+
+// New registers everything, Go and process collectors included, and returns it. It fails when the registry holds one
+// of the names already.
+func New(o Options) (*Metrics, error) {
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
 	}
-	m := &Metrics{registry: registry, types: map[string]bool{}, queues: newQueueNames(MaxQueues)}
-	for _, t := range types {
+	if o.Spooled == nil {
+		o.Spooled = func() int { return 0 }
+	}
+	m := &Metrics{registry: o.Registry, spooled: o.Spooled, types: map[string]bool{}, queues: newQueueNames(MaxQueues)}
+	for _, t := range o.Types {
 		m.types[t] = true
 	}
 	m.makeTaskSeries()
@@ -63,7 +77,7 @@ func New(registry *prometheus.Registry, version string, types []string) (*Metric
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	m.startAtZero()
-	m.buildInfo.WithLabelValues(version, runtime.Version()).Set(1)
+	m.buildInfo.WithLabelValues(o.Version, runtime.Version()).Set(1)
 	return m, nil
 }
 
@@ -100,7 +114,9 @@ func (m *Metrics) makeFaultSeries() {
 	m.commitFailures = counters("state_commit_failures_total",
 		"Writes of a task's state that failed; each is retried.", "operation", "reason")
 	m.commitPending = gauge("commit_pending", "Ends of attempts that are not in Redis yet.")
-	m.spoolRecords = gauge("spool_records", "Outcomes kept on disk until Redis takes them.")
+	m.spoolRecords = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "spool_records", Help: "Outcomes kept on disk until Redis takes them.",
+	}, func() float64 { return float64(m.spooled()) })
 	m.staleWrites = counters("stale_writes_total", "Writes of outdated attempts that were refused.", "operation")
 	m.repairs = counters("repairs_total", "Records brought back in line with asynq.", "kind")
 	m.interruptions = counters("interruptions_total", "Attempts cut short without spending a retry.", "cause")

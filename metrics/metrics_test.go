@@ -112,14 +112,14 @@ func TestNew_GoAndProcessCollectors(t *testing.T) {
 
 func TestNew_Errors(t *testing.T) {
 	t.Parallel()
-	if m, err := metrics.New(nil, "v1", nil); err != nil || m.Handler() == nil {
+	if m, err := metrics.New(metrics.Options{Version: "v1"}); err != nil || m.Handler() == nil {
 		t.Errorf("New(nil registry) = %v, want metrics on a registry of their own", err)
 	}
 	reg := prometheus.NewRegistry()
-	if _, err := metrics.New(reg, "v1", nil); err != nil {
+	if _, err := metrics.New(metrics.Options{Registry: reg, Version: "v1"}); err != nil {
 		t.Fatalf("New = %v, want nil", err)
 	}
-	if _, err := metrics.New(reg, "v1", nil); err == nil {
+	if _, err := metrics.New(metrics.Options{Registry: reg, Version: "v1"}); err == nil {
 		t.Error("second New on one registry = nil error, want one")
 	}
 }
@@ -198,7 +198,7 @@ func TestMetrics_WatchIsBounded(t *testing.T) {
 
 func newMetrics(t *testing.T, types ...string) *metrics.Metrics {
 	t.Helper()
-	m, err := metrics.New(prometheus.NewRegistry(), "v1.2.3", types)
+	m, err := metrics.New(metrics.Options{Registry: prometheus.NewRegistry(), Version: "v1.2.3", Types: types})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 
 	"offstage/queue/bridge"
 	"offstage/tasks"
@@ -14,10 +15,14 @@ func (q *Queue) EnqueueBatch(ctx context.Context, specs []tasks.Spec) ([]BatchRe
 	var sent []*bridge.Creation
 	var at []int
 	var releases []func(context.Context)
+	var late []int // those whose name another one has, which may be an earlier one with the same idempotency key
 	for i, spec := range specs {
 		made, release, err := q.hold(ctx, spec)
 		if err != nil {
 			results[i].Err = err
+			if spec.IdempotencyKey != "" && errors.Is(err, tasks.ErrDuplicateName) {
+				late = append(late, i)
+			}
 			continue
 		}
 		sent, at, releases = append(sent, made), append(at, i), append(releases, release)
@@ -26,7 +31,9 @@ func (q *Queue) EnqueueBatch(ctx context.Context, specs []tasks.Spec) ([]BatchRe
 		i, made := at[k], sent[k]
 		switch {
 		case err != nil:
-			releases[k](ctx)
+			if !written(err) {
+				releases[k](ctx)
+			}
 			results[i].Err = err
 		case made.Result.Existing != "":
 			releases[k](ctx)
@@ -35,6 +42,9 @@ func (q *Queue) EnqueueBatch(ctx context.Context, specs []tasks.Spec) ([]BatchRe
 			q.watch.TaskEnqueued(made.Queue, made.Type)
 			results[i].Task = describe(made, specs[i])
 		}
+	}
+	for _, i := range late {
+		results[i].Task, _, results[i].Err = q.Enqueue(ctx, specs[i])
 	}
 	return results, nil
 }

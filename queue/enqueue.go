@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"strings"
 	"time"
 
@@ -24,24 +25,30 @@ import (
 // returned, as it is now.
 //
 // Errors: *tasks.InvalidError (joined when there are several), tasks.ErrDuplicateName, tasks.ErrParentCancelled,
-// tasks.ErrIdempotencyMismatch, tasks.ErrUnavailable. With ErrUnavailable the task may exist all the same, if the
-// answer was lost; use an idempotency key to be able to repeat the call.
+// tasks.ErrIdempotencyMismatch, tasks.ErrNotFound when the task of the idempotency key has been deleted,
+// tasks.ErrUnavailable. With ErrUnavailable the task may exist all the same, if the answer was lost; use an
+// idempotency key to be able to repeat the call.
 func (q *Queue) Enqueue(ctx context.Context, spec tasks.Spec) (task *tasks.Task, created bool, err error) {
 	made, err := q.prepare(ctx, spec)
 	if err != nil {
 		return nil, false, err
 	}
-	release, err := q.reserveName(ctx, made)
+	release, existing, err := q.reserve(ctx, made)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := q.send(ctx, made, spec); err != nil {
-		release(ctx)
-		return nil, false, err
+	if existing == "" {
+		if err := q.send(ctx, made, spec); err != nil {
+			if !written(err) {
+				release(ctx)
+			}
+			return nil, false, err
+		}
+		existing = made.Result.Existing
 	}
-	if made.Result.Existing != "" {
+	if existing != "" {
 		release(ctx)
-		task, err := q.store.Get(ctx, made.Result.Existing)
+		task, err := q.store.Get(ctx, existing)
 		return task, false, err
 	}
 	q.watch.TaskEnqueued(made.Queue, made.Type)
@@ -80,7 +87,8 @@ func (q *Queue) prepare(ctx context.Context, spec tasks.Spec) (*bridge.Creation,
 		made.Spec.DeadlineMS = spec.Deadline.UnixMilli()
 	}
 	if spec.IdempotencyKey != "" {
-		made.IdempotencyKey, made.RequestHash = spec.IdempotencyKey, requestHash(spec)
+		// Escaped, the key has no colon: otherwise one owner's key could be another's.
+		made.IdempotencyKey, made.RequestHash = url.QueryEscape(spec.IdempotencyKey), requestHash(spec)
 	}
 	return made, nil
 }

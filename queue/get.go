@@ -63,6 +63,7 @@ func (q *Queue) peek(ctx context.Context, ref tasks.Ref) (string, bridge.Peek, e
 const (
 	firstPoll = 10 * time.Millisecond
 	lastPoll  = 250 * time.Millisecond
+	lastLook  = 2 * time.Second // bounds the read at the end of a wait
 )
 
 // poll calls done until it reports true or an error, at most for bound, and reports whether it did so in time.
@@ -87,8 +88,10 @@ func poll(ctx context.Context, bound time.Duration, done func() (bool, error)) e
 // Wait returns the task as soon as it has ended, or as it is when bound is over or ctx ends. An outage of Redis in
 // between is waited out. Errors: tasks.ErrNotFound, tasks.ErrUnavailable when Redis is away at the end.
 func (q *Queue) Wait(ctx context.Context, ref tasks.Ref, bound time.Duration) (*tasks.Task, error) {
+	bounded, cancel := context.WithTimeout(ctx, bound+lastPoll) // a Redis that hangs does not make it longer
+	defer cancel()
 	err := poll(ctx, bound, func() (bool, error) {
-		_, p, err := q.peek(ctx, ref)
+		_, p, err := q.peek(bounded, ref)
 		if errors.Is(err, tasks.ErrUnavailable) {
 			return false, nil
 		}
@@ -97,7 +100,9 @@ func (q *Queue) Wait(ctx context.Context, ref tasks.Ref, bound time.Duration) (*
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	return q.Get(context.WithoutCancel(ctx), ref)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	return q.Get(last, ref)
 }
 
 // Output reads a piece of what the task wrote: at most limit bytes from byte offset on, or from the start of what is
@@ -107,6 +112,7 @@ func (q *Queue) Output(ctx context.Context, ref tasks.Ref, offset int64, limit i
 	if limit <= 0 || limit > bridge.OutputKept {
 		limit = bridge.OutputKept
 	}
+	offset = max(offset, 0)
 	var id string
 	var p bridge.Peek
 	err := poll(ctx, wait, func() (bool, error) {
@@ -117,7 +123,7 @@ func (q *Queue) Output(ctx context.Context, ref tasks.Ref, offset int64, limit i
 	if err != nil {
 		return nil, err
 	}
-	text, begin, written, err := q.store.Output(ctx, id, max(offset, 0), limit)
+	text, begin, written, err := q.store.Output(ctx, id, offset, limit)
 	if err != nil {
 		return nil, err
 	}

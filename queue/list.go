@@ -24,14 +24,14 @@ func (q *Queue) List(ctx context.Context, f Filter) (*Page, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	cursors, err := q.cursors(ctx, f)
+	size := cmp.Or(f.PageSize, defaultPage)
+	cursors, err := q.cursors(ctx, f, size)
 	if err != nil {
 		return nil, err
 	}
-	size := cmp.Or(f.PageSize, defaultPage)
 	page := &Page{Tasks: []*tasks.Task{}}
 	for looked := 0; len(page.Tasks) < size && looked < maxScan; looked++ {
-		c, err := q.newest(ctx, f, cursors, size)
+		c, err := q.newest(ctx, f, cursors)
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +73,7 @@ func (f *Filter) matches(t *tasks.Task) bool {
 type cursor struct {
 	queue  string
 	before int64 // entries numbered below are still to come; -1: all
+	batch  int   // entries to read next; more each time, for a filter may pass few
 	end    bool
 	ahead  []numbered // read, not yet used
 }
@@ -89,7 +90,7 @@ func (c *cursor) pop() *tasks.Task {
 }
 
 // cursors makes one for each queue, at the token's places.
-func (q *Queue) cursors(ctx context.Context, f Filter) ([]*cursor, error) {
+func (q *Queue) cursors(ctx context.Context, f Filter, size int) ([]*cursor, error) {
 	places, err := decodeToken(f.PageToken)
 	if err != nil {
 		return nil, err
@@ -110,16 +111,16 @@ func (q *Queue) cursors(ctx context.Context, f Filter) ([]*cursor, error) {
 			}
 			before = n
 		}
-		cursors = append(cursors, &cursor{queue: name, before: before})
+		cursors = append(cursors, &cursor{queue: name, before: before, batch: size})
 	}
 	return cursors, nil
 }
 
 // newest gives the cursor whose next task is the newest; nil when all are at their end.
-func (q *Queue) newest(ctx context.Context, f Filter, cursors []*cursor, batch int) (*cursor, error) {
+func (q *Queue) newest(ctx context.Context, f Filter, cursors []*cursor) (*cursor, error) {
 	var best *cursor
 	for _, c := range cursors {
-		if err := q.fill(ctx, f, c, batch); err != nil {
+		if err := q.fill(ctx, f, c); err != nil {
 			return nil, err
 		}
 		if len(c.ahead) > 0 && (best == nil || c.ahead[0].task.CreatedAt.After(best.ahead[0].task.CreatedAt.Time)) {
@@ -130,15 +131,16 @@ func (q *Queue) newest(ctx context.Context, f Filter, cursors []*cursor, batch i
 }
 
 // fill reads ahead until the cursor has a task or is at its end. Entries without a record are passed over.
-func (q *Queue) fill(ctx context.Context, f Filter, c *cursor, batch int) error {
+func (q *Queue) fill(ctx context.Context, f Filter, c *cursor) error {
 	for !c.end && len(c.ahead) == 0 {
-		entries, err := q.store.Index(ctx, c.queue, f.Owner, c.before, batch)
+		entries, err := q.store.Index(ctx, c.queue, f.Owner, c.before, c.batch)
 		if err != nil {
 			return err
 		}
-		if c.end = len(entries) < batch; len(entries) == 0 {
+		if c.end = len(entries) < c.batch; len(entries) == 0 {
 			return nil
 		}
+		c.batch = min(2*c.batch, maxPage)
 		ids := make([]string, len(entries))
 		for i, e := range entries {
 			ids[i] = e.ID
@@ -180,7 +182,7 @@ func decodeToken(token string) (map[string]int64, error) {
 	if err == nil && token != "" {
 		err = json.Unmarshal(b, &places)
 	}
-	if err != nil {
+	if err != nil || (token != "" && len(places) == 0) {
 		return nil, &tasks.InvalidError{Field: "page_token", Reason: "is not one that a list returned"}
 	}
 	return places, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -26,10 +27,13 @@ if held ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2]) end
 return 1`)
 
-func nameKey(owner, name string) string { return "offstage:{o:" + owner + "}:name:" + name }
+// nameKey escapes the owner, who may have a brace in it: otherwise one owner's name could be another's.
+func nameKey(owner, name string) string {
+	return "offstage:{o:" + url.QueryEscape(owner) + "}:name:" + name
+}
 
-// reserveName takes the name of a task about to be created. release gives it back when the creation failed. Errors:
-// tasks.ErrDuplicateName, tasks.ErrUnavailable.
+// reserveName takes the name of a task about to be created or run again. release gives it back when the creation
+// failed. Errors: tasks.ErrDuplicateName, tasks.ErrUnavailable.
 func (q *Queue) reserveName(ctx context.Context, made *bridge.Creation) (release func(context.Context), err error) {
 	nothing := func(context.Context) {}
 	if made.Spec.Name == "" {
@@ -39,24 +43,34 @@ func (q *Queue) reserveName(ctx context.Context, made *bridge.Creation) (release
 	for {
 		held, err := q.rdb.Get(ctx, key).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("reserve name: %w: %w", tasks.ErrUnavailable, err)
+			return nil, fmt.Errorf("reserve name: %w", q.store.Failed(bridge.OpCreate, err))
 		}
-		if held != "" {
+		if held != "" && held != made.ID {
 			if err := q.nameFree(ctx, held, made); err != nil {
 				return nil, err
 			}
 		}
 		won, err := swapName.Run(ctx, q.rdb, []string{key}, held, made.ID).Int()
 		if err != nil {
-			return nil, fmt.Errorf("reserve name: %w: %w", tasks.ErrUnavailable, err)
+			return nil, fmt.Errorf("reserve name: %w", q.store.Failed(bridge.OpCreate, err))
 		}
 		if won == 1 {
-			return func(ctx context.Context) {
-				// Left behind, the lock holds an id without a record, which does not hold the name.
-				_ = swapName.Run(context.WithoutCancel(ctx), q.rdb, []string{key}, made.ID, "").Err()
-			}, nil
+			return func(ctx context.Context) { q.freeName(ctx, made.Owner, made.Spec.Name, made.ID) }, nil
 		}
 	}
+}
+
+// freeName takes a name from a task that is gone or was never created. Left behind, the lock holds an id without a
+// record, which does not hold the name for long.
+func (q *Queue) freeName(ctx context.Context, owner, name, id string) {
+	_ = swapName.Run(context.WithoutCancel(ctx), q.rdb, []string{nameKey(owner, name)}, id, "").Err()
+}
+
+// written reports whether a creation that failed with err may have been made all the same: Redis did not answer. Its
+// name stays taken then.
+func written(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return !answered
 }
 
 // nameFree reports nil when the task that holds a name has ended or does not exist.
@@ -76,11 +90,14 @@ func (q *Queue) nameFree(ctx context.Context, held string, made *bridge.Creation
 // nameGrace is how long the holder of a name may be without a record: its creation may be under way.
 const nameGrace = time.Minute
 
+// errCreating: the holder of a name has no record yet.
+var errCreating = errors.New("is being created")
+
 func (q *Queue) nameAbandoned(held string) error {
 	_, id, _ := strings.Cut(held, ".")
 	made, err := ulid.ParseStrict(strings.ToUpper(id))
 	if err == nil && time.Since(ulid.Time(made.Time())) < nameGrace {
-		return fmt.Errorf("%w: %s is being created", tasks.ErrDuplicateName, held)
+		return fmt.Errorf("%w: %s %w", tasks.ErrDuplicateName, held, errCreating)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Queue struct {
 	limits   Limits
 	watch    *watch
 	embedded bool
+	durable  durabilityWatch
 	owned    []redis.UniversalClient
 	close    func() error
 }
@@ -35,6 +36,7 @@ type Queue struct {
 func New(client redis.UniversalClient, o Options) (*Queue, error) {
 	w := newWatch(o.Observer)
 	store := bridge.NewStore(client, w)
+	store.RequireReplicas(o.WaitReplicas)
 	producer, err := bridge.NewClient(client, store)
 	if err != nil {
 		return nil, err
@@ -46,6 +48,7 @@ func New(client redis.UniversalClient, o Options) (*Queue, error) {
 	q := &Queue{
 		rdb: client, store: store, producer: producer, client: asynq.NewClientFromRedisClient(producer),
 		limits: limits, watch: w, embedded: o.Embedded, owned: []redis.UniversalClient{producer},
+		durable: durabilityWatch{required: o.RequireDurability},
 	}
 	q.close = sync.OnceValue(q.closeOwned)
 	return q, nil

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 
+	"offstage/queue/bridge"
 	"offstage/tasks"
 )
 
@@ -30,24 +31,37 @@ func (q *Queue) Cancel(ctx context.Context, ref tasks.Ref, r CancelRequest) ([]t
 
 // Retry makes a failed or cancelled task pending again: a new run of the same task, its attempts counted on, its
 // retries unspent. Errors: tasks.ErrNotFound, *tasks.TerminatedError for a completed task, tasks.ErrNotTerminated,
-// tasks.ErrUnavailable.
+// tasks.ErrDuplicateName when another task has its name by now, tasks.ErrUnavailable.
 func (q *Queue) Retry(ctx context.Context, ref tasks.Ref) (*tasks.Task, error) {
-	id, err := q.resolve(ctx, ref)
+	t, err := q.Get(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.store.Rerun(ctx, id, ref.Owner, false); err != nil {
+	if t.Status == tasks.Failed || t.Status == tasks.Cancelled {
+		// The name is not given back when the run is refused: a task that has ended does not hold it.
+		again := &bridge.Creation{ID: t.ID, Owner: t.Owner, Spec: bridge.Spec{Name: t.Name}}
+		if _, err := q.reserveName(ctx, again); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.store.Rerun(ctx, t.ID, ref.Owner, false); err != nil {
 		return nil, err
 	}
-	return q.store.Get(ctx, id)
+	return q.store.Get(ctx, t.ID)
 }
 
 // Delete removes a task that has ended, and everything it left. Errors: tasks.ErrNotFound, tasks.ErrNotTerminated,
 // tasks.ErrUnavailable.
 func (q *Queue) Delete(ctx context.Context, ref tasks.Ref) error {
-	id, err := q.resolve(ctx, ref)
+	t, err := q.Get(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return q.store.Delete(ctx, id, ref.Owner)
+	if err := q.store.Delete(ctx, t.ID, ref.Owner); err != nil {
+		return err
+	}
+	if t.Name != "" {
+		q.freeName(ctx, t.Owner, t.Name, t.ID)
+	}
+	return nil
 }

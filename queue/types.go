@@ -79,10 +79,11 @@ type Health struct {
 	Ready bool `json:"ready"`
 	// Redis is "ok" or what is wrong.
 	Redis string `json:"redis"`
-	// Durability is the fsync policy in force: "always", "everysec", "none", "embedded", or "unknown".
-	Durability string   `json:"durability"`
-	Embedded   bool     `json:"embedded"`
-	Problems   []string `json:"problems,omitempty"`
+	// Durability is what is in force now; of a cluster's nodes the weakest counts.
+	Durability Durability `json:"durability"`
+	Embedded   bool       `json:"embedded"`
+	// Problems are sentences for an operator, each with the way out. There may be some while Ready.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Observer hears what happens, for metrics. Methods are called from many goroutines and must not block.

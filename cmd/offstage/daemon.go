@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"offstage/api"
@@ -16,6 +18,7 @@ import (
 	"offstage/metrics"
 	"offstage/queue"
 	"offstage/worker"
+	"offstage/worker/spool"
 )
 
 // daemon wires the packages together. Each part fills in what the parts behind it need.
@@ -31,6 +34,8 @@ type daemon struct {
 	addr       string
 	durability string
 	caveat     sync.Once
+	worker     atomic.Pointer[worker.Worker]
+	spool      atomic.Pointer[spool.Spool]
 }
 
 // openTimeout bounds the first contact with Redis.
@@ -48,12 +53,14 @@ func (d *daemon) runQueue(ctx context.Context, ready func()) error {
 		url = server.URL()
 	}
 	var err error
-	if d.metrics, err = metrics.New(nil, buildVersion(), []string{typeExec, typeHTTP}); err != nil {
+	d.metrics, err = metrics.New(metrics.Options{Version: buildVersion(), Types: []string{typeExec, typeHTTP}, Spooled: d.spooled})
+	if err != nil {
 		return err
 	}
 	opened, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	d.queue, err = queue.Open(opened, url, queue.Options{Limits: new(d.cfg.Limits()), Observer: d.metrics, Embedded: d.cfg.Embedded()})
+	d.queue, err = queue.Open(opened, url, queue.Options{Limits: new(d.cfg.Limits()), Observer: d.metrics, Embedded: d.cfg.Embedded(),
+		RequireDurability: queue.Durability(d.cfg.Redis.RequireDurability), WaitReplicas: d.cfg.Redis.WaitReplicas})
 	if err != nil {
 		return err
 	}
@@ -61,8 +68,11 @@ func (d *daemon) runQueue(ctx context.Context, ready func()) error {
 	if err := d.metrics.Watch(sources(d.queue)); err != nil {
 		return err
 	}
-	health, _ := d.queue.Health(opened)
-	d.durability = durabilityText(health.Durability)
+	durability, err := d.queue.CheckDurability(opened)
+	if err != nil {
+		return err
+	}
+	d.durability = durabilityText(durability)
 	ready()
 	<-ctx.Done()
 	return nil
@@ -82,7 +92,7 @@ func (d *daemon) runHTTP(ctx context.Context, ready func()) error {
 		dashboard = board
 	}
 	d.api, err = api.New(api.Config{
-		Queue: d.queue, Version: buildVersion(), Limits: d.cfg.Limits(), Logger: d.log, Metrics: d.metrics.Handler(),
+		Queue: service{d.queue, d}, Version: buildVersion(), Limits: d.cfg.Limits(), Logger: d.log, Metrics: d.metrics.Handler(),
 		Monitoring: dashboard, Check: d.builtins().check, AnyHost: !loopback(d.cfg.Listen),
 	})
 	if err != nil {
@@ -105,15 +115,26 @@ func loopback(listen string) bool {
 // runWorker runs tasks; when it is told to stop it drains.
 func (d *daemon) runWorker(ctx context.Context, ready func()) error {
 	b := d.builtins()
-	w, err := worker.New(d.queue, worker.Config{
+	cfg := worker.Config{
 		Queues: d.cfg.Worker.Queues, StrictPriority: d.cfg.Worker.StrictPriority, Concurrency: d.cfg.Worker.Concurrency,
 		PollInterval: d.cfg.Worker.PollInterval, CancelGrace: orNone(d.cfg.CancelGrace),
 		Abort: d.force, DrainTimeout: orNone(d.cfg.DrainTimeout), MaxInterruptions: orNone(d.cfg.Task.MaxInterruptions),
-		BeforeTakeover: b.sweep, Logger: d.log, Version: buildVersion(),
-	})
+		CommitHold: orNone(d.cfg.Commit.Hold), BeforeTakeover: b.sweep, Logger: d.log, Version: buildVersion(),
+	}
+	if !d.cfg.Embedded() { // whose Redis would not be there to take anything later
+		s, err := spool.Open(filepath.Join(d.cfg.DataDir, "spool"), spool.Options{Logger: d.log})
+		if err != nil {
+			return fmt.Errorf("%w (check data_dir)", err)
+		}
+		defer func() { _ = s.Close() }()
+		d.spool.Store(s)
+		cfg.Spool = s
+	}
+	w, err := worker.New(d.queue, cfg)
 	if err != nil {
 		return err
 	}
+	d.worker.Store(w)
 	b.register(w)
 	b.sweep()
 	undrain := context.AfterFunc(ctx, d.api.SetDraining)

@@ -22,7 +22,7 @@ Environment:
   OFFSTAGE_SERVER  default of --server
   OFFSTAGE_TOKEN   default of --token; OFFSTAGE_TOKEN_FILE names a file with it
   OFFSTAGE_OWNER   default of --owner
-  OFFSTAGE_CONFIG  default of --config, for serve and config
+  OFFSTAGE_CONFIG  default of --config, for serve, doctor and config
   NO_COLOR         no colours, whatever its value
 
 Exit codes:
@@ -61,6 +61,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newQueueCommand(a),
 		newWorkerCommand(a),
 		newConfigCommand(a),
+		newDoctorCommand(a),
 		newHealthcheckCommand(a),
 		newVersionCommand(a),
 	)

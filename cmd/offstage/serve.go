@@ -100,14 +100,14 @@ func newLogger(w interface{ Write([]byte) (int, error) }, c config.Log) *slog.Lo
 }
 
 // durabilityText explains the fsync policy in force to a person.
-func durabilityText(policy string) string {
+func durabilityText(policy queue.Durability) string {
 	switch policy {
 	case "always":
 		return "always: what was accepted survives a crash of Redis and of its machine"
 	case "everysec":
 		return "everysec: a crash of Redis' machine may lose the last second"
 	case "none":
-		return "NONE: a crash of Redis loses tasks; set appendonly yes in redis.conf"
+		return "NONE: a crash of Redis may lose tasks; 'offstage doctor' tells why, and the way out"
 	}
 	return fmt.Sprintf("%s: Redis does not tell its fsync policy (CONFIG GET is refused)", policy)
 }

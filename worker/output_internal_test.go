@@ -10,15 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"offstage/queue/bridge"
+	"offstage/tasks"
 )
 
 // deafObserver is a bridge.Observer that nobody listens to.
 type deafObserver struct{}
 
-func (deafObserver) CommitFailed(string, string) {}
-func (deafObserver) StaleWrite(string)           {}
-func (deafObserver) Repaired(string)             {}
-func (deafObserver) UnknownScript(string)        {}
+func (deafObserver) TaskFinished(_, _ string, _ tasks.Status, _ tasks.Kind, _ time.Duration) {}
+func (deafObserver) CommitFailed(string, string)                                             {}
+func (deafObserver) StaleWrite(string)                                                       {}
+func (deafObserver) Repaired(string)                                                         {}
+func (deafObserver) UnknownScript(string)                                                    {}
 
 // lonelyWriter gives a writer whose Redis is away, after earlier attempts that left written bytes.
 func lonelyWriter(t *testing.T, written int64) *outputWriter {

@@ -95,7 +95,7 @@ func TestWorker_Stuck(t *testing.T) {
 // TestWorker_Deadline: a task ends as expired at its deadline, run or not.
 func TestWorker_Deadline(t *testing.T) {
 	t.Parallel()
-	q, _ := open(t, server.FreshDB(t))
+	q, seen := open(t, server.FreshDB(t))
 	start(t, q, worker.Config{}, func(w *worker.Worker) {
 		w.HandleRaw("wait", func(ctx context.Context, _ *worker.Job) (any, error) { <-ctx.Done(); return nil, ctx.Err() })
 		w.HandleRaw("fail", func(context.Context, *worker.Job) (any, error) { return nil, errors.New("no") })
@@ -118,5 +118,8 @@ func TestWorker_Deadline(t *testing.T) {
 	}
 	if got := wait(t, q, waiting); got.Status != tasks.Failed || got.Error.Kind != tasks.KindExpired || got.Attempt != 0 {
 		t.Errorf("task: %+v, error %+v", got, got.Error)
+	}
+	if n := seen.get("finished failed expired"); n != 3 {
+		t.Errorf("%d expired tasks counted, want 3", n)
 	}
 }

@@ -52,10 +52,13 @@ func (s *Store) takeSome(ctx context.Context, queue, worker string, n int) (atte
 		return nil, nil, false, err
 	}
 	reply := list(v)
-	if len(reply) < 2 {
+	if len(reply) < 3 {
 		return nil, nil, false, nil
 	}
-	for _, item := range reply[2:] {
+	for kinds := stringList(reply[2]); len(kinds) > 1; kinds = kinds[2:] {
+		s.watch.TaskFinished(queue, kinds[1], tasks.Failed, tasks.Kind(kinds[0]), 0)
+	}
+	for _, item := range reply[3:] {
 		taken := list(item)
 		if len(taken) != 3 {
 			continue

@@ -303,7 +303,10 @@ func (o *observer) CommitFailed(operation, reason string) {
 }
 func (o *observer) StaleWrite(operation string) { o.add("stale " + operation) }
 func (o *observer) Repaired(kind string)        { o.add("repaired " + kind) }
-func (o *observer) UnknownScript(sha string)    { o.add("unknown " + sha) }
+func (o *observer) TaskFinished(_, _ string, s tasks.Status, k tasks.Kind, _ time.Duration) {
+	o.add("finished " + string(s) + " " + string(k))
+}
+func (o *observer) UnknownScript(sha string) { o.add("unknown " + sha) }
 
 func (o *observer) counts() map[string]int {
 	o.mu.Lock()

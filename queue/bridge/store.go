@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"offstage/tasks"
 )
 
 // Observer hears what goes wrong between offstage and Redis. Methods must not block.
@@ -15,6 +17,8 @@ type Observer interface {
 	StaleWrite(operation string)
 	Repaired(kind string)
 	UnknownScript(sha string)
+	// TaskFinished tells of a task that failed without a worker: its deadline passed, its message vanished.
+	TaskFinished(queue, typ string, status tasks.Status, kind tasks.Kind, d time.Duration)
 }
 
 // Store runs our scripts. Its methods are safe for use by many goroutines.

@@ -100,7 +100,8 @@ func (w *Worker) settle(a *bridge.Attempt) bool {
 	if !ok {
 		return false
 	}
-	if s.End.Outcome == bridge.Release { // says nothing but "run it again"
+	again := s.End.Outcome == bridge.Release || s.End.Outcome == bridge.Retry // say nothing but "run it again"
+	if again || w.written(a, s) {
 		w.unspool(a.Task.ID)
 		return false
 	}
@@ -109,6 +110,16 @@ func (w *Worker) settle(a *bridge.Attempt) bool {
 		w.reportReplayed(a.Task.ID, s, ended)
 	}
 	return true
+}
+
+// written reports whether Redis took a spooled end at the time and only the reply was lost. Then a was begun for a
+// reason: somebody asked for the task to be run again.
+func (w *Worker) written(a *bridge.Attempt, s spooled) bool {
+	if s.Mark.Epoch == a.Epoch {
+		return false // Redis has gone back in time, to before that attempt
+	}
+	ended, err := w.tryCommit(s.Mark, s.End)
+	return err == nil && !ended.Stale
 }
 
 // spoolCheckEvery is how old the answer may be that the spool can be written.

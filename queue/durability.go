@@ -15,7 +15,7 @@ type Durability string
 const (
 	// DurabilityAlways: every write is on disk before its reply. Nothing acknowledged is lost.
 	DurabilityAlways Durability = "always"
-	// DurabilityEverySec: a crash of Redis loses nothing, one of its machine about the last second.
+	// DurabilityEverySec: a crash of Redis or its machine may lose the last two seconds.
 	DurabilityEverySec Durability = "everysec"
 	// DurabilityUnknown: Redis does not tell. It meets no requirement.
 	DurabilityUnknown Durability = "unknown"
@@ -46,7 +46,7 @@ func (d Durability) loses() string {
 	case DurabilityAlways:
 		return "what was accepted survives a crash of Redis and of its machine"
 	case DurabilityEverySec:
-		return "a crash of Redis' machine may lose the last second"
+		return "a crash of Redis or its machine may lose the last two seconds"
 	case DurabilityUnknown:
 		return "what a crash may lose cannot be told"
 	}

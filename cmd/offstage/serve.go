@@ -105,7 +105,7 @@ func durabilityText(policy queue.Durability) string {
 	case "always":
 		return "always: what was accepted survives a crash of Redis and of its machine"
 	case "everysec":
-		return "everysec: a crash of Redis' machine may lose the last second"
+		return "everysec: a crash of Redis or its machine may lose the last two seconds"
 	case "none":
 		return "NONE: a crash of Redis may lose tasks; 'offstage doctor' tells why, and the way out"
 	}

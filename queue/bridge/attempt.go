@@ -56,6 +56,10 @@ func (s *Store) takeSome(ctx context.Context, queue, worker string, n int) (atte
 		return nil, nil, false, nil
 	}
 	for kinds := stringList(reply[2]); len(kinds) > 1; kinds = kinds[2:] {
+		if kinds[0] == "ghost" {
+			s.watch.Repaired(kinds[0])
+			continue
+		}
 		s.watch.TaskFinished(queue, kinds[1], tasks.Failed, tasks.Kind(kinds[0]), 0)
 	}
 	for _, item := range reply[3:] {

@@ -172,6 +172,35 @@ func TestStore_Takeover(t *testing.T) {
 	})
 }
 
+// Tasks that were interrupted before start one after the other, lest one that kills workers takes the others along.
+func TestStore_Takeover_Suspects(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, f *fixture) {
+		ids := map[string]bool{f.create(): true, f.create(): true, f.create(): true}
+		for _, want := range []int{3, 1} { // ready at once after the first crash, after the second
+			f.takeAll(worker, 3)
+			if got, err := f.store.Takeover(f.ctx(), f.queue, life, 9); err != nil || got != (bridge.Takeover{Freed: 3}) {
+				t.Fatalf("Takeover = %+v, %v", got, err)
+			}
+			ready, due := 0, map[time.Duration]bool{}
+			for id := range ids {
+				task, err := f.store.Get(f.ctx(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if task.Status == tasks.Pending {
+					ready++
+				} else if task.Status == tasks.Scheduled {
+					due[task.ScheduledAt.Sub(task.StartedAt.Time).Truncate(time.Second)] = true
+				}
+			}
+			if ready != want || len(due) != 3-want {
+				t.Errorf("%d tasks are ready, the others due after %v; want %d ready, the others apart", ready, due, want)
+			}
+		}
+	})
+}
+
 func TestStore_Takeover_Orphaned(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, f *fixture) {

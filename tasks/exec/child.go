@@ -2,12 +2,15 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"offstage/tasks"
 )
 
 const (
@@ -130,6 +133,9 @@ func (k *child) supervise(ctx context.Context, grace time.Duration) (stopped boo
 	}
 	if !stopped {
 		k.settle(ctx)
+	}
+	if stopped && errors.Is(context.Cause(ctx), tasks.ErrLeaseLost) {
+		grace = 0 // another worker may run the task already
 	}
 	survivors = k.tree.stop(grace)
 	k.drain()

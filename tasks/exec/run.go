@@ -37,6 +37,7 @@ type Result struct {
 
 // Run checks payload as [Check] does, runs its command and returns once every process of it is dead and reaped. When
 // ctx ends, the command is stopped, which takes at most the grace and 2 s more, and the error wraps the cause of ctx.
+// There is no grace when the cause is tasks.ErrLeaseLost: the task may run elsewhere already.
 // When the command ends by itself, what it left running is stopped the same way.
 //
 // Output of both kinds goes to out as it comes: one Write at a time, each valid UTF-8. After an error of out the rest

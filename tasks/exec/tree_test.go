@@ -127,17 +127,20 @@ func TestRun_LastWords(t *testing.T) {
 	}
 }
 
-// TestRun_Grace: SIGTERM comes first, and a command that uses it is not killed.
+// TestRun_Grace: SIGTERM comes first, and a command that uses it is not killed. There is no time for that once the task
+// may run elsewhere.
 func TestRun_Grace(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
+		cause  error
 		grace  time.Duration
 		tidied bool
 		err    string
 	}{
-		"Used":     {10 * time.Second, true, "task timed out: exit status 7"},
-		"TooShort": {20 * time.Millisecond, false, "task timed out: killed by SIGKILL"},
-		"None":     {-1, false, "task timed out: killed by SIGKILL"},
+		"Used":      {tasks.ErrTimeout, 10 * time.Second, true, "task timed out: exit status 7"},
+		"TooShort":  {tasks.ErrTimeout, 20 * time.Millisecond, false, "task timed out: killed by SIGKILL"},
+		"None":      {tasks.ErrTimeout, -1, false, "task timed out: killed by SIGKILL"},
+		"LeaseLost": {tasks.ErrLeaseLost, 10 * time.Second, false, "worker lost the lease of the task: killed by SIGKILL"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -146,11 +149,11 @@ func TestRun_Grace(t *testing.T) {
 			out := newBuffer(t)
 			go func() {
 				out.await(1)
-				cancel(tasks.ErrTimeout)
+				cancel(tt.cause)
 			}()
 			_, err := exec.Run(ctx, shell("trap 'sleep 0.3; echo tidied; exit 7' TERM; echo up; while :; do sleep 0.01; done"),
 				out, exec.Policy{Grace: tt.grace})
-			if text(err) != tt.err || !errors.Is(err, tasks.ErrTimeout) {
+			if text(err) != tt.err || !errors.Is(err, tt.cause) {
 				t.Errorf("Run error = %q, want %q", text(err), tt.err)
 			}
 			if got := strings.Contains(out.String(), "tidied\n"); got != tt.tidied {

@@ -2,10 +2,11 @@
 -- KEYS  1 asynq's pending list  2 our counts
 -- ARGV  3 worker  4 how many at most  5 name of this call: worker, space, something new  6 '1': it was sent before and
 --       not answered
--- Returns {now, more, {kind, type, ...}, {id, message, fields}...}. more is 1 when the list goes on behind the entries that were looked
--- at. fields is the record, flat, after the attempt was opened; it is empty for a task without a record, which
--- adopt.lua gets next. Entries whose task has ended, is not pending or has vanished are dropped on the way; a record
--- whose message vanished fails as lost, one whose deadline has passed as expired; their kinds and types come third. A call that was sent before gives
+-- Returns {now, more, {kind, type, ...}, {id, message, fields}...}. more is 1 when the list goes on behind the entries
+-- that were looked at. fields is the record, flat, after the attempt was opened; it is empty for a task without a
+-- record, which adopt.lua gets next. Entries whose task has ended, is not pending or has vanished are dropped on the
+-- way. A record whose message vanished fails as lost, one whose deadline has passed as expired; their kinds and types
+-- come third, and the kind ghost, without a type, for each entry that has no task. A call that was sent before gives
 -- again what it took then, as the same attempts: nobody else would, while the worker lives.
 local refused = {}
 local function refuse(id, kind, message)
@@ -56,6 +57,10 @@ while #taken - 3 < want and looked < want + 100 do
   elseif status == 'pending' then
     refuse(id, 'lost', 'its message vanished from Redis')
   else
+    if not status and state ~= 'archived' then
+      refused[#refused + 1] = 'ghost'
+      refused[#refused + 1] = ''
+    end
     bury(id, status, state)
   end
 end

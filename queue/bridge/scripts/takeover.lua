@@ -2,11 +2,14 @@
 -- KEYS  1 workers
 -- ARGV  3 life of a heartbeat (ms)  4 most interruptions  5 error of a task interrupted more often (JSON)
 --       6 how many at most  7 day "yyyy-mm-dd"
--- Returns {freed, failed, cancelled}. A freed task is first in line, with a new epoch, its retries unspent.
+-- Returns {freed, failed, cancelled}. A freed task is first in line, with a new epoch, its retries unspent. One that
+-- was interrupted before may be what kills workers: those start one after the other, 2 s apart, so that the innocent
+-- among them get to their end.
 regardless()
 local alive = {}
 for _, w in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. (now - tonumber(ARGV[3])), '+inf')) do alive[w] = true end
 local freed, failed, cancelled, left = 0, 0, 0, tonumber(ARGV[6])
+local suspects = 0
 for _, id in ipairs(call('LRANGE', A .. 'active', 0, -1)) do
   local worker, status = holder(id)
   if worker and not alive[worker] then
@@ -33,7 +36,13 @@ for _, id in ipairs(call('LRANGE', A .. 'active', 0, -1)) do
       finish(id, status, 'failed', 'er', ARGV[5])
       stats(ARGV[7], true)
       failed = failed + 1
+    elseif n > 1 and suspects > 0 then
+      delay(id, 'scheduled', 'scheduled', now + math.min(suspects * 2000, 60000))
+      move(status, 'scheduled')
+      suspects = suspects + 1
+      freed = freed + 1
     else
+      if n > 1 then suspects = 1 end
       enqueue(id, true)
       move(status, 'pending')
       freed = freed + 1

@@ -47,7 +47,7 @@ func ForRepository() Rules {
 		Module:       "offstage",
 		Packages:     packages(),
 		Libraries:    libraries(),
-		TestHelpers:  []string{"internal/redistest", "internal/embedded"},
+		TestHelpers:  []string{"internal/redistest", "internal/embedded", "internal/topology"},
 		Goroutines:   map[string]string{},
 		MaxLines:     600,
 		MaxTestLines: 1000,
@@ -82,6 +82,7 @@ func packages() map[string]Arrows {
 		"internal/lifecycle":  {Stdlib: true},
 		"internal/redistest":  {},
 		"internal/lint":       {Stdlib: true},
+		"internal/topology":   {Own: []string{"tasks", "queue", "worker", "internal/redistest"}},
 		"internal/strictjson": {Own: []string{"tasks"}, Stdlib: true},
 	}
 }
@@ -89,7 +90,7 @@ func packages() map[string]Arrows {
 func libraries() []Library {
 	return []Library{
 		{
-			Path: "github.com/hibiken/asynq", Only: []string{"queue", "queue/bridge", "worker", "internal/faults"},
+			Path: "github.com/hibiken/asynq", Only: []string{"queue", "queue/bridge", "worker", "internal/faults", "internal/topology"},
 			Why: "asynq is the engine behind the bridge; elsewhere speak of tasks and queues",
 		},
 		{
@@ -98,7 +99,7 @@ func libraries() []Library {
 		},
 		{
 			Path: "github.com/redis/go-redis", Tests: true,
-			Only: []string{"queue", "queue/bridge", "internal/redistest", "internal/embedded", "internal/faults"},
+			Only: []string{"queue", "queue/bridge", "internal/redistest", "internal/embedded", "internal/faults", "internal/topology"},
 			Why:  "every key and script belongs to queue; ask it for what you need",
 		},
 		{

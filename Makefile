@@ -25,6 +25,7 @@ build: ## build bin/offstage
 
 test: ## run the tests, each package on a redis-server of its own
 	@bash scripts/install-redis.sh
+	@bash scripts/install-cc.sh
 	$(GO) test ./...
 
 race: ## run the tests with the race detector

@@ -9,6 +9,7 @@ type Option func(*settings)
 type settings struct {
 	aof      string
 	args     []string
+	env      []string
 	password string
 	port     int
 	sentinel string
@@ -23,6 +24,11 @@ func AOF(fsync string) Option { return func(s *settings) { s.aof = fsync } }
 // Args adds arguments of redis-server, like "--maxmemory", "10mb". They come last, so they win over ours.
 func Args(args ...string) Option {
 	return func(s *settings) { s.args = append(s.args, args...) }
+}
+
+// Env adds variables to the server's environment, as NAME=value.
+func Env(vars ...string) Option {
+	return func(s *settings) { s.env = append(s.env, vars...) }
 }
 
 // Password makes the server ask for it; the URLs and clients of [Server] carry it.

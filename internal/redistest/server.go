@@ -197,6 +197,7 @@ func (s *Server) launch() error {
 	}
 	cmd := exec.Command(s.bin, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, logFile, logFile
+	cmd.Env = append(os.Environ(), s.set.env...)
 	proc, err := startProcess(cmd)
 	if err != nil {
 		return fmt.Errorf("redistest: start redis-server: %w", err)

@@ -166,8 +166,9 @@ func (r *runner) ProcessTask(ctx context.Context, _ *asynq.Task) error {
 func serve(t *testing.T, q *queue.Queue, do func(*bridge.Attempt) bridge.End) {
 	t.Helper()
 	front, err := bridge.NewServer(q.Store(), bridge.ServerConfig{
-		Worker: "runner", Acquire: func() bool { return true }, Release: func() {}, Failed: func(error) { time.Sleep(10 * time.Millisecond) },
-		Shown: func(*bridge.Attempt) time.Duration { return time.Hour },
+		Worker: "runner", Acquire: func() bool { return true }, Release: func() {}, Failed: func(string, error) { time.Sleep(10 * time.Millisecond) },
+		Serves: func(string) bool { return true },
+		Shown:  func(*bridge.Attempt) time.Duration { return time.Hour },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,9 @@ type Options struct {
 	// With less, [Queue.CheckDurability] fails and [Queue.Health] is not ready; Open and Enqueue do not look at it.
 	RequireDurability Durability
 	// WaitReplicas is how many replicas must have a task before Enqueue returns; zero means not to wait. With fewer,
-	// Enqueue fails, although the task may exist.
+	// Enqueue fails, although the task may exist. No accepted task is lost in a failover when this is the number of all
+	// replicas (TestSentinel_WaitReplicas). With less, one may be promoted that has not got the task: a master that is
+	// replaced while it lives goes on for a moment with the others (TestSentinel_TooFewReplicas).
 	WaitReplicas int
 	// PoolSize bounds the connections of each of the pools (producers, workers); zero means 10 for each CPU.
 	PoolSize int

@@ -96,7 +96,9 @@ func parseMany(scheme, rest string, o Options) (redis.UniversalClient, error) {
 		if path != "" || query != "" {
 			return nil, errors.New("a cluster URL has no path and no query")
 		}
-		return redis.NewClusterClient(u.Cluster()), nil
+		opts := u.Cluster()
+		opts.NewClient, opts.ClusterStateReloadInterval = sendOnce, slotsFresh
+		return redis.NewClusterClient(opts), nil
 	}
 	if err := sentinel(u, path, query); err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"offstage/queue"
@@ -36,27 +38,62 @@ func (w *Worker) hint(string) {
 	}
 }
 
-// beatAll beats on every queue; it reports whether Redis took all of it.
-func (w *Worker) beatAll(ctx context.Context) bool {
-	ok := true
+// beatAll beats on every queue, on all at once: in a cluster one may hang and the others not. It gives the number of
+// queues that took it.
+func (w *Worker) beatAll(ctx context.Context) int {
+	var wg sync.WaitGroup
+	var served atomic.Int32
 	for name := range w.cfg.Queues {
-		if err := w.beat(ctx, name); err != nil {
-			ok = false
-			w.quiet.note(w.log, "Heartbeat", err)
-		}
+		wg.Go(func() {
+			if err := w.beat(ctx, name); err != nil {
+				w.quiet.note(w.log, "Heartbeat", err)
+				return
+			}
+			w.meet(name)
+			served.Add(1)
+		})
 	}
-	if !ok {
-		return false
+	wg.Wait()
+	if int(served.Load()) == len(w.cfg.Queues) {
+		w.quiet.clear(w.log, "Heartbeat")
 	}
-	w.quiet.clear(w.log, "Heartbeat")
+	return int(served.Load())
+}
+
+// contact is how a queue's Redis and this worker stand.
+type contact struct {
+	beat     time.Time // when it last took a heartbeat
+	patience time.Time // no takeover before
+	pause    time.Time // no take before
+}
+
+// meet notes that a queue's Redis took a heartbeat.
+func (w *Worker) meet(queue string) {
 	w.facts.Lock()
 	defer w.facts.Unlock()
-	if since := time.Since(w.lastBeat); since > w.cfg.Lease/2 {
+	c := w.contacts[queue]
+	if since := time.Since(c.beat); since > w.cfg.Lease/2 {
 		// Redis was away, or has just been met: other workers may look dead that only had no chance to beat.
-		w.patience = time.Now().Add(w.cfg.Lease)
+		c.patience = time.Now().Add(w.cfg.Lease)
 	}
-	w.lastBeat = time.Now()
-	return true
+	c.beat = time.Now()
+	w.contacts[queue] = c
+}
+
+// met reports whether a queue's Redis took the last heartbeats and no take has failed just now.
+func (w *Worker) met(queue string) bool {
+	w.facts.Lock()
+	defer w.facts.Unlock()
+	c := w.contacts[queue]
+	return time.Since(c.beat) <= w.cfg.Lease/2 && !time.Now().Before(c.pause)
+}
+
+// calm reports whether a queue's Redis has taken heartbeats for long enough that silence of other workers is their own.
+func (w *Worker) calm(queue string) bool {
+	w.facts.Lock()
+	defer w.facts.Unlock()
+	c := w.contacts[queue]
+	return time.Since(c.beat) <= w.cfg.Lease/2 && !time.Now().Before(c.patience)
 }
 
 func (w *Worker) beat(ctx context.Context, name string) error {

@@ -3,7 +3,9 @@ package worker
 import (
 	"bytes"
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +112,13 @@ func (b *bodies) held(queue string) []*body {
 		}
 	}
 	return list
+}
+
+// known lists the tasks that have a slot.
+func (b *bodies) known() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.running))
 }
 
 // cancelAll ends the context of every body, also of one whose task has been taken and that is about to begin.

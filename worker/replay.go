@@ -49,14 +49,14 @@ func (w *Worker) spooledEnd(key string) (s spooled, ok bool) {
 	return s, ok && err == nil
 }
 
-// replay records what the spool keeps. It stops at the first refusal: Redis is away again then.
+// replay records what the spool keeps, of those queues whose Redis is there.
 func (w *Worker) replay() {
 	if w.cfg.Spool == nil {
 		return
 	}
 	for _, key := range w.cfg.Spool.Keys() {
 		s, ok := w.spooledEnd(key)
-		if !ok {
+		if _, mine := w.cfg.Queues[s.Mark.Queue]; !ok || mine && !w.met(s.Mark.Queue) {
 			continue
 		}
 		ended, err := w.tryCommit(s.Mark, s.End)
@@ -101,7 +101,7 @@ func (w *Worker) settle(a *bridge.Attempt) bool {
 		return false
 	}
 	again := s.End.Outcome == bridge.Release || s.End.Outcome == bridge.Retry // say nothing but "run it again"
-	if again || w.written(a, s) {
+	if again || w.written(s) {
 		w.unspool(a.Task.ID)
 		return false
 	}
@@ -112,12 +112,9 @@ func (w *Worker) settle(a *bridge.Attempt) bool {
 	return true
 }
 
-// written reports whether Redis took a spooled end at the time and only the reply was lost. Then a was begun for a
-// reason: somebody asked for the task to be run again.
-func (w *Worker) written(a *bridge.Attempt, s spooled) bool {
-	if s.Mark.Epoch == a.Epoch {
-		return false // Redis has gone back in time, to before that attempt
-	}
+// written reports whether Redis took a spooled end at the time and only the reply was lost. Then the attempt at hand was
+// begun for a reason: somebody asked for the task to be run again.
+func (w *Worker) written(s spooled) bool {
 	ended, err := w.tryCommit(s.Mark, s.End)
 	return err == nil && !ended.Stale
 }

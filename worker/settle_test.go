@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"offstage/internal/redistest"
 	"offstage/queue/bridge"
 	"offstage/tasks"
 	"offstage/worker"
@@ -28,7 +29,8 @@ func TestWorker_SettleWritten(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, _ := open(t, server.FreshDB(t))
+			url := server.FreshDB(t)
+			q, _ := open(t, url)
 			s := openSpool(t, t.TempDir())
 			var bodies atomic.Int32
 			start(t, q, worker.Config{Spool: s, Heartbeat: 20 * time.Second, Lease: time.Minute}, func(w *worker.Worker) {
@@ -41,8 +43,12 @@ func TestWorker_SettleWritten(t *testing.T) {
 			})
 			id := enqueue(t, q, tasks.Spec{Type: "work", MaxRetries: new(1)}).ID
 			reaches(t, q, id, c.then)
+			epoch, err := redistest.Connect(t, url).HGet(t.Context(), ours+"t:"+id, "ended").Int64()
+			if err != nil {
+				t.Fatal(err)
+			}
 			b, err := json.Marshal(map[string]any{
-				"mark": bridge.Mark{Queue: "default", ID: id, Epoch: 1}, "type": "work",
+				"mark": bridge.Mark{Queue: "default", ID: id, Epoch: epoch}, "type": "work",
 				"end": bridge.End{Outcome: c.end, Error: &tasks.Error{Kind: tasks.KindError, Message: "no"}},
 			})
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"offstage/queue/bridge"
 	"offstage/tasks"
 )
 
@@ -23,11 +24,8 @@ func (w *Worker) upkeep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		met, calm := w.contact()
-		if met {
-			w.replay()
-		}
-		if !calm || w.draining.Load() {
+		w.replay()
+		if w.draining.Load() {
 			continue
 		}
 		w.takeOver(ctx)
@@ -38,21 +36,14 @@ func (w *Worker) upkeep(ctx context.Context) {
 	}
 }
 
-// contact says whether Redis took the last heartbeats, and whether it has done so for long enough that silence of
-// other workers is their own.
-func (w *Worker) contact() (met, calm bool) {
-	w.facts.Lock()
-	defer w.facts.Unlock()
-	met = time.Since(w.lastBeat) <= w.cfg.Lease/2
-	return met, met && !time.Now().Before(w.patience)
-}
-
 // takeOver frees the tasks of workers that have gone silent.
 func (w *Worker) takeOver(ctx context.Context) {
 	for name := range w.cfg.Queues {
+		if !w.calm(name) {
+			continue
+		}
 		if err := w.takeOverQueue(ctx, name); err != nil {
 			w.quiet.note(w.log, "Takeover", err)
-			return
 		}
 	}
 }
@@ -71,6 +62,13 @@ func (w *Worker) takeOverQueue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	w.freed(name, t)
+	w.log.Warn("Took over from a worker that went silent", "queue", name, "freed", t.Freed, "failed", t.Failed, "cancelled", t.Cancelled)
+	return nil
+}
+
+// freed counts what a takeover did.
+func (w *Worker) freed(name string, t bridge.Takeover) {
 	for range t.Freed + t.Failed + t.Cancelled {
 		w.watch.Interrupted("crash")
 	}
@@ -80,8 +78,6 @@ func (w *Worker) takeOverQueue(ctx context.Context, name string) error {
 	for range t.Cancelled {
 		w.watch.TaskFinished(name, "", tasks.Cancelled, "", 0)
 	}
-	w.log.Warn("Took over from a worker that went silent", "queue", name, "freed", t.Freed, "failed", t.Failed, "cancelled", t.Cancelled)
-	return nil
 }
 
 const takeoverTimeout = 10 * time.Second

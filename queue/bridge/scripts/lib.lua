@@ -50,6 +50,12 @@ local function inactive(id)
   call('HDEL', tkey(id), 'take')
 end
 
+-- new_epoch is the fencing token of an attempt that begins: greater than any before, and not the one that was given by a
+-- Redis whose replica is promoted without having heard of it - a counter would give the same again.
+local function new_epoch(id)
+  return string.format('%.0f', math.max(tonumber(call('HGET', rkey(id), 'epoch') or 0) + 1, now))
+end
+
 -- holder is the worker that has a task of asynq's active list, and the task's status; nil for a task that a plain asynq
 -- server runs. A task that has been taken and not adopted yet has no status.
 local function holder(id)

@@ -45,7 +45,7 @@ while #taken - 3 < want and looked < want + 100 do
     call('HDEL', tkey(id), 'pending_since')
     local fields = {}
     if status then
-      call('HINCRBY', rkey(id), 'epoch', 1)
+      call('HSET', rkey(id), 'epoch', new_epoch(id))
       local attempt = call('HINCRBY', rkey(id), 'attempt', 1)
       call('HINCRBY', rkey(id), 'version', 1)
       call('HSET', rkey(id), 'status', 'running', 'worker', ARGV[3], 'started', now)

@@ -1,18 +1,29 @@
--- takeover frees the running tasks of workers that stopped beating, those too that were taken and not adopted yet.
+-- takeover frees the running tasks of workers that stopped beating, those too that were taken and not adopted yet, and
+-- strays: tasks of a worker that lives and does not know of them, because the reply of their take was lost, or because a
+-- replica was promoted that had not heard of their end.
 -- KEYS  1 workers
 -- ARGV  3 life of a heartbeat (ms)  4 most interruptions  5 error of a task interrupted more often (JSON)
---       6 how many at most  7 day "yyyy-mm-dd"
+--       6 how many at most  7 day "yyyy-mm-dd"  8 worker whose strays are freed ('' none)
+--       9 age (ms) from which on it must know of a task  10... ids that it knows
 -- Returns {freed, failed, cancelled}. A freed task is first in line, with a new epoch, its retries unspent. One that
 -- was interrupted before may be what kills workers: those start one after the other, 2 s apart, so that the innocent
 -- among them get to their end.
 regardless()
 local alive = {}
 for _, w in ipairs(call('ZRANGEBYSCORE', KEYS[1], '(' .. (now - tonumber(ARGV[3])), '+inf')) do alive[w] = true end
+local known = {}
+for i = 10, #ARGV do known[ARGV[i]] = true end
+-- A task that was not adopted has no time of its own: its lease is not extended while asynq does not hold it.
+local function stray(id, worker, status)
+  if worker ~= ARGV[8] or known[id] then return false end
+  if status then return tonumber(call('HGET', rkey(id), 'started')) <= now - tonumber(ARGV[9]) end
+  return tonumber(call('ZSCORE', A .. 'lease', id) or 0) < now / 1000
+end
 local freed, failed, cancelled, left = 0, 0, 0, tonumber(ARGV[6])
 local suspects = 0
 for _, id in ipairs(call('LRANGE', A .. 'active', 0, -1)) do
   local worker, status = holder(id)
-  if worker and not alive[worker] then
+  if worker and (not alive[worker] or stray(id, worker, status)) then
     left = left - 1
     if left < 0 then break end
     local asked = call('HGET', rkey(id), 'cancel_at')

@@ -52,7 +52,7 @@ func Body() {
 		fmt.Fprintln(os.Stderr, err)
 		code = 99
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:revive // this process is a body and nothing else
 }
 
 func play(args []string) (code int, err error) {

@@ -149,7 +149,7 @@ func playAsynq(url string) {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:revive // this process is a worker and nothing else
 	}
 	select {}
 }

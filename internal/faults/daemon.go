@@ -33,7 +33,7 @@ func Build(dir string) (string, error) {
 		return bin, nil
 	}
 	bin := filepath.Join(dir, "offstage")
-	out, err := exec.Command("go", "build", "-o", bin, "offstage/cmd/offstage").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", bin, "offstage/cmd/offstage").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build offstage: %w\n%s", err, out)
 	}
@@ -102,7 +102,7 @@ func StartDaemon(tb testing.TB, cfg DaemonConfig) *Daemon {
 func freePort() (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(8000)
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			return port, l.Close()
 		}
@@ -140,7 +140,7 @@ func (d *Daemon) launch() (*proc, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	args := append([]string{"serve", "--listen", d.addr, "--data-dir", d.dir, "--redis-url", d.cfg.RedisURL, "--exec"}, d.cfg.Args...)
-	p := &proc{cmd: exec.Command(d.cfg.Binary, args...), exited: make(chan struct{})}
+	p := &proc{cmd: exec.CommandContext(context.Background(), d.cfg.Binary, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "TMPDIR=" + os.TempDir()}, d.cfg.Env...)
 	p.cmd.SysProcAttr = dieWithParent()
@@ -253,7 +253,11 @@ func (d *Daemon) Roll() Fault {
 // Status is the code of a GET, 0 when there is no answer, and its body.
 func (d *Daemon) Status(path string) (code int, body string) {
 	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := c.Get(d.URL + path)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, d.URL+path, http.NoBody)
+	if err != nil {
+		return 0, err.Error()
+	}
+	resp, err := c.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

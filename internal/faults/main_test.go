@@ -40,7 +40,7 @@ func (b built) Run() int {
 
 // wide lets more tests run at once than there are processors, unless -parallel says otherwise: they wait, mostly.
 func wide() {
-	flag.Parse()
+	flag.Parse() //nolint:revive // before the tests, from TestMain
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {

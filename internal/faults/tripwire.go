@@ -2,7 +2,7 @@ package faults
 
 import (
 	"bytes"
-
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -28,7 +28,7 @@ type Tripwire struct {
 // StartTripwire starts a wire that ends with the test. trip is called once, from a goroutine of the wire's.
 func StartTripwire(tb testing.TB, r *Redis, n int, after bool, trip func()) *Tripwire {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (w *Tripwire) Tripped() bool {
 }
 
 func (w *Tripwire) serve(daemon net.Conn) {
-	redis, err := net.Dial("tcp", w.upstream)
+	redis, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.upstream)
 	if err != nil {
 		_ = daemon.Close()
 		return

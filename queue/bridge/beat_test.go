@@ -188,9 +188,10 @@ func TestStore_Takeover_Suspects(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if task.Status == tasks.Pending {
+				switch task.Status {
+				case tasks.Pending:
 					ready++
-				} else if task.Status == tasks.Scheduled {
+				case tasks.Scheduled:
 					due[task.ScheduledAt.Sub(task.StartedAt.Time).Truncate(time.Second)] = true
 				}
 			}

@@ -60,8 +60,8 @@ func TestQueue_EnqueueBatch(t *testing.T) {
 			t.Errorf("queue %s: %+v, %v, want %d tasks", name, info, err, want[0]+want[1])
 		}
 	}
-	if n := count(t, q, queue.Filter{PageSize: 200}); n != 1000 || seen.get("enqueued") != 1000 {
-		t.Errorf("%d tasks listed, %d counted as enqueued, want 1000", n, seen.get("enqueued"))
+	if n := count(t, q, queue.Filter{PageSize: 200}); n != 1000 || seen.Get("enqueued") != 1000 {
+		t.Errorf("%d tasks listed, %d counted as enqueued, want 1000", n, seen.Get("enqueued"))
 	}
 	if results := batch(t, q, nil); len(results) != 0 {
 		t.Errorf("an empty batch gave %+v", results)
@@ -114,8 +114,8 @@ func TestQueue_EnqueueBatchMixed(t *testing.T) {
 		t.Errorf("the wrong tasks came back: %v", ids)
 	}
 	// 3 before, then 0 3 6 10 11 14.
-	if n := count(t, q, queue.Filter{}); n != 9 || seen.get("enqueued") != 9 {
-		t.Errorf("%d tasks, %d counted, want 9", n, seen.get("enqueued"))
+	if n := count(t, q, queue.Filter{}); n != 9 || seen.Get("enqueued") != 9 {
+		t.Errorf("%d tasks, %d counted, want 9", n, seen.Get("enqueued"))
 	}
 	cancel(t, q, taken.ID)
 	enqueue(t, q, named("taken"))
@@ -130,13 +130,13 @@ func TestQueue_EnqueueBatchRefused(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(f.name, func(t *testing.T) {
 			set(t, own, f.set)
-			before := seen.get("commit task_create")
+			before := seen.Get("commit task_create")
 			for i, r := range batch(t, q, []tasks.Spec{noop(), named("n"), {Type: "noop", Owner: "ada", Queue: "new"}}) {
 				if !errors.Is(r.Err, tasks.ErrUnavailable) {
 					t.Errorf("result %d: %+v, want ErrUnavailable", i, r)
 				}
 			}
-			if n := seen.get("commit task_create") - before; n != 3 {
+			if n := seen.Get("commit task_create") - before; n != 3 {
 				t.Errorf("%d failures of task_create counted, want 3", n)
 			}
 			set(t, own, f.heal)

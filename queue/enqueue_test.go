@@ -70,8 +70,8 @@ func TestQueue_Enqueue(t *testing.T) {
 			}
 		})
 	}
-	if seen.get("enqueued") != len(tests) || seen.get("enqueued mails mail") != 1 {
-		t.Errorf("counted %v", seen.all())
+	if seen.Get("enqueued") != len(tests) || seen.Get("enqueued mails mail") != 1 {
+		t.Errorf("counted %v", seen.All())
 	}
 }
 
@@ -97,8 +97,8 @@ func TestQueue_EnqueueInvalid(t *testing.T) {
 			t.Errorf("%s: Enqueue = %+v, %v, %v, want ErrInvalid", name, task, created, err)
 		}
 	}
-	if n := count(t, q, queue.Filter{}); n != 0 || len(seen.all()) != 0 {
-		t.Errorf("%d tasks, counted %v, want nothing", n, seen.all())
+	if n := count(t, q, queue.Filter{}); n != 0 || len(seen.All()) != 0 {
+		t.Errorf("%d tasks, counted %v, want nothing", n, seen.All())
 	}
 }
 

@@ -65,7 +65,7 @@ func TestQueue_EnqueueIdempotent(t *testing.T) {
 		cancel(t, q, first.ID)
 		same(t, keyed("key"), tasks.Cancelled)
 	})
-	if n := seen.get("enqueued"); n != 5 {
+	if n := seen.Get("enqueued"); n != 5 {
 		t.Errorf("%d tasks counted as enqueued, want 5", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 )
@@ -49,7 +50,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 }
 
 // openCut gives a queue whose replies can be lost, warmed up so that Redis knows the scripts.
-func openCut(t *testing.T) (*queue.Queue, *counters, *cutter) {
+func openCut(t *testing.T) (*queue.Queue, *tally.Counters, *cutter) {
 	t.Helper()
 	opts, err := redis.ParseURL(server.FreshDB(t))
 	if err != nil {
@@ -58,7 +59,7 @@ func openCut(t *testing.T) (*queue.Queue, *counters, *cutter) {
 	cut := &cutter{}
 	opts.Dialer, opts.MaxRetries, opts.ContextTimeoutEnabled = cut.dial, -1, true
 	client := redis.NewClient(opts)
-	seen := &counters{}
+	seen := &tally.Counters{}
 	q, err := queue.New(client, queue.Options{Observer: seen})
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +92,8 @@ func TestQueue_EnqueueLostReply(t *testing.T) {
 			if n := count(t, q, queue.Filter{}); n != before+1 || get(t, q, got.ID).Handle != got.Handle {
 				t.Errorf("%d tasks, want %d", n, before+1)
 			}
-			if n := backlog(t, q) - entries; n != 1 || seen.get("commit task_create") != 0 {
-				t.Errorf("%d entries more for a worker, want 1; counted %v", n, seen.all())
+			if n := backlog(t, q) - entries; n != 1 || seen.Get("commit task_create") != 0 {
+				t.Errorf("%d entries more for a worker, want 1; counted %v", n, seen.All())
 			}
 		})
 	}
@@ -116,8 +117,8 @@ func TestQueue_EnqueueLostReplies(t *testing.T) {
 	cut.left.Store(100)
 	_, _, err := q.Enqueue(t.Context(), spec)
 	cut.left.Store(0)
-	if !errors.Is(err, tasks.ErrUnavailable) || seen.get("commit task_create unavailable") != 1 {
-		t.Fatalf("Enqueue = %v, counted %v", err, seen.all())
+	if !errors.Is(err, tasks.ErrUnavailable) || seen.Get("commit task_create unavailable") != 1 {
+		t.Fatalf("Enqueue = %v, counted %v", err, seen.All())
 	}
 	task, created, err := q.Enqueue(t.Context(), spec)
 	if err != nil || created {
@@ -178,11 +179,11 @@ func TestQueue_ChangeLostReply(t *testing.T) {
 	q, seen, cut := openCut(t)
 	ref := tasks.Ref{ID: enqueue(t, q, noop()).ID, Owner: "ada"}
 	t.Run("Cancel", func(t *testing.T) {
-		before := seen.get("cancel task")
+		before := seen.Get("cancel task")
 		cut.left.Store(1)
 		changes, err := q.Cancel(t.Context(), ref, queue.CancelRequest{})
-		if err != nil || len(changes) != 1 || changes[0].From != tasks.Pending || seen.get("cancel task") != before+1 {
-			t.Errorf("Cancel = %+v, %v, want one change from pending; counted %v", changes, err, seen.all())
+		if err != nil || len(changes) != 1 || changes[0].From != tasks.Pending || seen.Get("cancel task") != before+1 {
+			t.Errorf("Cancel = %+v, %v, want one change from pending; counted %v", changes, err, seen.All())
 		}
 	})
 	t.Run("Retry", func(t *testing.T) {

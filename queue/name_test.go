@@ -171,7 +171,7 @@ func TestQueue_NameFreedByFailure(t *testing.T) {
 	if err != nil || !errors.Is(results[0].Err, tasks.ErrUnavailable) {
 		t.Errorf("EnqueueBatch = %+v, %v", results, err)
 	}
-	if n := seen.get("commit task_create"); n != 2 {
+	if n := seen.Get("commit task_create"); n != 2 {
 		t.Errorf("%d failures of task_create counted, want 2", n)
 	}
 	set(t, own, []any{"ACL", "SETUSER", "default", "allkeys"})

@@ -42,17 +42,17 @@ func TestQueue_EnqueueRefused(t *testing.T) {
 				"Plain": noop(), "Named": named(f.name), "NewQueue": {Type: "noop", Owner: "ada", Queue: "other"},
 				"Keyed": {Type: "noop", Owner: "ada", IdempotencyKey: f.name},
 			} {
-				counted := seen.get("commit task_create")
+				counted := seen.Get("commit task_create")
 				task, created, err := q.Enqueue(t.Context(), spec)
 				if !errors.Is(err, tasks.ErrUnavailable) || errors.Is(err, tasks.ErrInvalid) || task != nil || created {
 					t.Errorf("%s: Enqueue = %+v, %v, %v, want ErrUnavailable", name, task, created, err)
 				}
-				if n := seen.get("commit task_create") - counted; n != 1 {
+				if n := seen.Get("commit task_create") - counted; n != 1 {
 					t.Errorf("%s: %d failures of task_create counted, want 1", name, n)
 				}
 			}
-			if seen.get("commit task_create "+f.reason) == 0 {
-				t.Errorf("no failure with reason %s counted: %v", f.reason, seen.all())
+			if seen.Get("commit task_create "+f.reason) == 0 {
+				t.Errorf("no failure with reason %s counted: %v", f.reason, seen.All())
 			}
 			set(t, own, f.heal)
 			if after := dump(t, q, admin.DBSize(t.Context()).Val()); after != before {
@@ -61,7 +61,7 @@ func TestQueue_EnqueueRefused(t *testing.T) {
 			cancel(t, q, enqueue(t, q, named(f.name)).ID) // the name is free, at once
 		})
 	}
-	if n := seen.get("enqueued"); n != 1+len(faults()) {
+	if n := seen.Get("enqueued"); n != 1+len(faults()) {
 		t.Errorf("%d tasks counted as enqueued, want %d", n, 1+len(faults()))
 	}
 }
@@ -128,8 +128,8 @@ func TestQueue_EnqueueHung(t *testing.T) {
 			})
 		}
 	})
-	if n := seen.get("commit task_create timeout"); n < len(calls) {
-		t.Errorf("%d timeouts of task_create counted, want %d: %v", n, len(calls), seen.all())
+	if n := seen.Get("commit task_create timeout"); n < len(calls) {
+		t.Errorf("%d timeouts of task_create counted, want %d: %v", n, len(calls), seen.All())
 	}
 	if err := own.Resume(); err != nil {
 		t.Fatal(err)

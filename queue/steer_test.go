@@ -42,8 +42,8 @@ func TestQueue_Cancel(t *testing.T) {
 			t.Errorf("asynq shows %+v, %v", info, err)
 		}
 	}
-	if seen.get("cancel task") != 2 || seen.get("finished cancelled") != 2 || seen.get("cancel latency") != 2 {
-		t.Errorf("counted %v", seen.all())
+	if seen.Get("cancel task") != 2 || seen.Get("finished cancelled") != 2 || seen.Get("cancel latency") != 2 {
+		t.Errorf("counted %v", seen.All())
 	}
 }
 

@@ -101,8 +101,8 @@ func TestWorker_Cancel(t *testing.T) {
 			}
 		}
 	})
-	if seen.get("attempt retry") > 1 {
-		t.Errorf("a cancelled task was retried: %v", seen.all())
+	if seen.Get("attempt retry") > 1 {
+		t.Errorf("a cancelled task was retried: %v", seen.All())
 	}
 }
 

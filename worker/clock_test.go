@@ -63,8 +63,8 @@ func TestWorker_ClockShift(t *testing.T) {
 			if got := wait(t, q, long); got.Status != tasks.Completed || got.Attempt != 1 || got.Interruptions != 0 {
 				t.Errorf("long task: %+v", got)
 			}
-			if n := seen.get("interrupted crash") + seen.get("interrupted lease_lost"); n != 0 {
-				t.Errorf("%d tasks were taken from workers that live: %v", n, seen.all())
+			if n := seen.Get("interrupted crash") + seen.Get("interrupted lease_lost"); n != 0 {
+				t.Errorf("%d tasks were taken from workers that live: %v", n, seen.All())
 			}
 		})
 	}

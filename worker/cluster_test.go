@@ -107,7 +107,7 @@ func TestWorker_Cluster(t *testing.T) {
 	if h, err := q.Health(t.Context()); err != nil || !h.Ready || h.Durability != "none" {
 		t.Errorf("Health = %+v, %v", h, err)
 	}
-	if n := seen.get("commit task_create") + seen.get("commit task_begin") + seen.get("commit task_completion"); n != 0 {
-		t.Errorf("counted %v", seen.all())
+	if n := seen.Get("commit task_create") + seen.Get("commit task_begin") + seen.Get("commit task_completion"); n != 0 {
+		t.Errorf("counted %v", seen.All())
 	}
 }

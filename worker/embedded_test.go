@@ -12,28 +12,29 @@ import (
 	"github.com/hibiken/asynq"
 
 	"offstage/internal/embedded"
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
 )
 
 // openEmbedded gives a queue on a server inside the process.
-func openEmbedded(t *testing.T) (*queue.Queue, *counters, string) {
+func openEmbedded(t *testing.T) (*queue.Queue, *tally.Counters, string) {
 	t.Helper()
 	s, err := embedded.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	seen := &counters{}
+	seen := &tally.Counters{}
 	q, err := queue.Open(t.Context(), s.URL(), queue.Options{Observer: seen, Embedded: true})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = q.Close()
-		if n := seen.get("commit task_create") + seen.get("commit task_completion") + seen.get("commit task_begin") + seen.get("unknown script"); n > 0 {
-			t.Errorf("counted %v", seen.all())
+		if n := seen.Get("commit task_create") + seen.Get("commit task_completion") + seen.Get("commit task_begin") + seen.Get("unknown script"); n > 0 {
+			t.Errorf("counted %v", seen.All())
 		}
 	})
 	return q, seen, s.URL()
@@ -84,8 +85,8 @@ func TestEmbedded_Outcomes(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := seen.get("finished completed ") + seen.get("finished failed error"); n != 3 {
-			t.Errorf("counted %v", seen.all())
+		if n := seen.Get("finished completed") + seen.Get("finished failed error"); n != 3 {
+			t.Errorf("counted %v", seen.All())
 		}
 	})
 }

@@ -50,13 +50,13 @@ func TestWorker_CommitFailure(t *testing.T) {
 			}
 			finish <- struct{}{}
 			key := "commit task_completion " + f.reason
-			for end := time.Now().Add(10 * time.Second); seen.get(key) < f.times; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(10 * time.Second); seen.Get(key) < f.times; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("counted %v, want %q at least %d times", seen.all(), key, f.times)
+					t.Fatalf("counted %v, want %q at least %d times", seen.All(), key, f.times)
 				}
 			}
-			if f.times > 1 && seen.get("pending") != 1 {
-				t.Errorf("%d commits pending, want 1", seen.get("pending"))
+			if f.times > 1 && seen.Get("pending") != 1 {
+				t.Errorf("%d commits pending, want 1", seen.Get("pending"))
 			}
 			if err := admin.Do(t.Context(), f.heal...).Err(); err != nil {
 				t.Fatal(err)
@@ -68,8 +68,8 @@ func TestWorker_CommitFailure(t *testing.T) {
 			checkEvents(t, q.Events, got)
 		})
 	}
-	if seen.get("pending") != 0 {
-		t.Errorf("%d commits pending at the end", seen.get("pending"))
+	if seen.Get("pending") != 0 {
+		t.Errorf("%d commits pending at the end", seen.Get("pending"))
 	}
 }
 
@@ -156,8 +156,8 @@ func TestWorker_Drain(t *testing.T) {
 		t.Errorf("quick task: %+v", got)
 	}
 	got := reaches(t, q, slow, tasks.Pending)
-	if got.Interruptions != 1 || got.Attempt != 1 || seen.get("interrupted drain") != 1 {
-		t.Errorf("drained task: %+v, seen %v", got, seen.all())
+	if got.Interruptions != 1 || got.Attempt != 1 || seen.Get("interrupted drain") != 1 {
+		t.Errorf("drained task: %+v, seen %v", got, seen.All())
 	}
 	if workers, err := q.Workers(t.Context()); err != nil || len(workers) != 0 {
 		t.Errorf("workers after the drain: %+v, %v", workers, err)

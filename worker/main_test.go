@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"offstage/internal/redistest"
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -25,56 +25,10 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")))
 }
 
-// counters is a queue.Observer that counts.
-type counters struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (c *counters) add(key string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = map[string]int{}
-	}
-	c.n[key] += n
-}
-
-func (c *counters) get(key string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n[key]
-}
-
-func (c *counters) all() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.n)
-}
-
-func (c *counters) TaskEnqueued(string, string)       { c.add("enqueued", 1) }
-func (c *counters) TaskStarted(string, time.Duration) { c.add("started", 1) }
-func (c *counters) AttemptEnded(_, _, outcome string) { c.add("attempt "+outcome, 1) }
-func (c *counters) CommitFailed(op, reason string) {
-	c.add("commit "+op+" "+reason, 1)
-	c.add("commit "+op, 1)
-}
-func (c *counters) CommitPending(n int)          { c.add("pending", n) }
-func (c *counters) StaleWrite(op string)         { c.add("stale "+op, 1) }
-func (c *counters) Repaired(kind string)         { c.add("repaired "+kind, 1) }
-func (c *counters) Interrupted(cause string)     { c.add("interrupted "+cause, 1) }
-func (c *counters) CancelRequested(scope string) { c.add("cancel "+scope, 1) }
-func (c *counters) CancelLatency(time.Duration)  { c.add("cancel latency", 1) }
-func (c *counters) StuckHandlers(n int)          { c.add("stuck", n); c.add("stuck ever", max(n, 0)) }
-func (c *counters) UnknownScript(string)         { c.add("unknown script", 1) }
-func (c *counters) TaskFinished(_, _ string, s tasks.Status, k tasks.Kind, _ time.Duration) {
-	c.add("finished "+string(s)+" "+string(k), 1)
-}
-
 // open gives a queue on a database of the test's own.
-func open(t *testing.T, url string) (*queue.Queue, *counters) {
+func open(t *testing.T, url string) (*queue.Queue, *tally.Counters) {
 	t.Helper()
-	seen := &counters{}
+	seen := &tally.Counters{}
 	q, err := queue.Open(t.Context(), url, queue.Options{Observer: seen})
 	if err != nil {
 		t.Fatalf("Open: %v", err)

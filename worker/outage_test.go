@@ -52,8 +52,8 @@ func TestWorker_CancelUnheard(t *testing.T) {
 	if took := time.Since(asked); got.Status != tasks.Cancelled || got.Attempt != 1 || took > 3*time.Second {
 		t.Errorf("%v after the request: %+v", took, got)
 	}
-	if seen.get("attempt retry") != 0 || seen.get("cancel latency") != 1 {
-		t.Errorf("counted %v", seen.all())
+	if seen.Get("attempt retry") != 0 || seen.Get("cancel latency") != 1 {
+		t.Errorf("counted %v", seen.All())
 	}
 }
 
@@ -100,8 +100,8 @@ func TestWorker_RedisRestart(t *testing.T) {
 	if got := wait(t, q, waiting); got.Status != tasks.Completed {
 		t.Errorf("the delayed task: %+v", got)
 	}
-	if seen.get("interrupted crash")+seen.get("interrupted lease_lost") != 0 {
-		t.Errorf("counted %v", seen.all())
+	if seen.Get("interrupted crash")+seen.Get("interrupted lease_lost") != 0 {
+		t.Errorf("counted %v", seen.All())
 	}
 }
 
@@ -133,7 +133,7 @@ func TestWorker_LostTake(t *testing.T) {
 	cut.unmute()
 	got := wait(t, direct, id)
 	if got.Status != tasks.Completed || bodies.Load() != 2 || len(got.Errors) != 0 {
-		t.Errorf("after the lost reply: %+v, %d bodies, counted %v", got, bodies.Load()-1, seen.all())
+		t.Errorf("after the lost reply: %+v, %d bodies, counted %v", got, bodies.Load()-1, seen.All())
 	}
 	checkEvents(t, direct.Events, got)
 }
@@ -169,7 +169,7 @@ func TestWorker_EndLostReply(t *testing.T) {
 		got := wait(t, direct, id)
 		if cutOff {
 			cut.unmute()
-			eventually(t, "the worker knows that the outcome is recorded", func() bool { return seen.get("attempt completed") == 2 })
+			eventually(t, "the worker knows that the outcome is recorded", func() bool { return seen.Get("attempt completed") == 2 })
 			got = get(t, direct, id)
 		}
 		if got.Status != tasks.Completed || got.Attempt != 1 || got.Output != "the end\n" || string(got.Result) != `"done"` {
@@ -179,8 +179,8 @@ func TestWorker_EndLostReply(t *testing.T) {
 	}
 	once(false)
 	once(true)
-	if bodies.Load() != 2 || seen.get("attempt stale") != 0 || seen.get("pending") != 0 {
-		t.Errorf("%d bodies, counted %v", bodies.Load(), seen.all())
+	if bodies.Load() != 2 || seen.Get("attempt stale") != 0 || seen.Get("pending") != 0 {
+		t.Errorf("%d bodies, counted %v", bodies.Load(), seen.All())
 	}
 }
 

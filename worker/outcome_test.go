@@ -93,7 +93,7 @@ func TestWorker_Outcomes(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := seen.get("unknown script"); n > 0 {
+		if n := seen.Get("unknown script"); n > 0 {
 			t.Errorf("asynq sent %d scripts that are not known", n)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"offstage/internal/redistest"
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -17,7 +18,7 @@ import (
 // disorder is a queue with a Redis client that knows nothing of records, as an operator or another tool would use it.
 type disorder struct {
 	q         *queue.Queue
-	seen      *counters
+	seen      *tally.Counters
 	rdb       *redis.Client
 	inspector *asynq.Inspector
 }
@@ -50,7 +51,7 @@ func (d *disorder) reconcile(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("still something to mend after three rounds: %v", d.seen.all())
+	t.Errorf("still something to mend after three rounds: %v", d.seen.All())
 }
 
 func (d *disorder) do(t *testing.T, args ...any) {
@@ -136,8 +137,8 @@ func TestReconcile(t *testing.T) {
 			id := tt.make(t, d)
 			tt.spoil(t, d, id)
 			d.reconcile(t)
-			if d.seen.get("repaired "+tt.kind) == 0 {
-				t.Errorf("counted %v, want %q", d.seen.all(), tt.kind)
+			if d.seen.Get("repaired "+tt.kind) == 0 {
+				t.Errorf("counted %v, want %q", d.seen.All(), tt.kind)
 			}
 			got, err := d.q.Get(t.Context(), tasks.Ref{ID: id})
 			if err != nil || got.Status != tt.want {
@@ -180,7 +181,7 @@ func TestReconcile_Leftovers(t *testing.T) {
 	d.do(t, "ZADD", aq+"retry", time.Now().Add(-time.Minute).Unix(), running)
 	d.reconcile(t)
 	for kind, n := range map[string]int{"ghost": 100, "active_leftover": 1, "lease_leftover": 1, "live_leftover": 1, "record_missing": 1, "moved": 1} {
-		if got := d.seen.get("repaired " + kind); got != n {
+		if got := d.seen.Get("repaired " + kind); got != n {
 			t.Errorf("%d repairs of kind %s, want %d", got, kind, n)
 		}
 	}

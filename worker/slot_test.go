@@ -69,7 +69,7 @@ func TestWorker_Stuck(t *testing.T) {
 	if got := wait(t, q, cancelled); got.Status != tasks.Cancelled || !got.Cancel.Abandoned {
 		t.Errorf("cancelled: %+v, cancel %+v", got, got.Cancel)
 	}
-	if n := seen.get("stuck"); n != 2 {
+	if n := seen.Get("stuck"); n != 2 {
 		t.Errorf("%d stuck handlers reported, want 2", n)
 	}
 	// A new run of a task whose old body still runs here waits for it.
@@ -87,7 +87,7 @@ func TestWorker_Stuck(t *testing.T) {
 	if got := wait(t, q, timed); got.Status != tasks.Completed {
 		t.Errorf("new run: %+v", got)
 	}
-	if n := seen.get("stuck"); n != 0 {
+	if n := seen.Get("stuck"); n != 0 {
 		t.Errorf("%d stuck handlers reported after they returned", n)
 	}
 }
@@ -119,7 +119,7 @@ func TestWorker_Deadline(t *testing.T) {
 	if got := wait(t, q, waiting); got.Status != tasks.Failed || got.Error.Kind != tasks.KindExpired || got.Attempt != 0 {
 		t.Errorf("task: %+v, error %+v", got, got.Error)
 	}
-	if n := seen.get("finished failed expired"); n != 3 {
+	if n := seen.Get("finished failed expired"); n != 3 {
 		t.Errorf("%d expired tasks counted, want 3", n)
 	}
 }

@@ -57,11 +57,11 @@ func TestWorker_Spool(t *testing.T) {
 	close(finish)
 	for end := time.Now().Add(20 * time.Second); s.Len() < 11; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d outcomes spooled, want 11; counted %v", s.Len(), seen.all())
+			t.Fatalf("%d outcomes spooled, want 11; counted %v", s.Len(), seen.All())
 		}
 	}
-	if seen.get("pending") != 0 || seen.get("commit task_completion") < 11 {
-		t.Errorf("counted %v", seen.all())
+	if seen.Get("pending") != 0 || seen.Get("commit task_completion") < 11 {
+		t.Errorf("counted %v", seen.All())
 	}
 	_ = stop()
 	_ = s.Close()
@@ -131,9 +131,9 @@ func TestWorker_Emptied(t *testing.T) {
 	if err := redis.Client(t).FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(5 * time.Second); seen.get("repaired keyspace_lost") == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); seen.Get("repaired keyspace_lost") == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not noticed: %v", seen.all())
+			t.Fatalf("not noticed: %v", seen.All())
 		}
 	}
 	if problems, _ := w.Health(); len(problems) != 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"offstage/internal/redistest"
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -58,8 +59,8 @@ func TestWorker_Takeover(t *testing.T) {
 	if took := got.StartedAt.Sub(silent); took > 15*time.Second {
 		t.Errorf("the next attempt started after %v", took)
 	}
-	if seen2.get("interrupted crash") != 1 || seen.get("interrupted crash") != 0 {
-		t.Errorf("counted %v", seen2.all())
+	if seen2.Get("interrupted crash") != 1 || seen.Get("interrupted crash") != 0 {
+		t.Errorf("counted %v", seen2.All())
 	}
 	close(hold)
 	for err := range late {
@@ -67,7 +68,7 @@ func TestWorker_Takeover(t *testing.T) {
 			t.Errorf("a late write = %v, want ErrLeaseLost", err)
 		}
 	}
-	eventually(t, "the late writes are counted", func() bool { return seen.get("stale task_event") >= 2 })
+	eventually(t, "the late writes are counted", func() bool { return seen.Get("stale task_event") >= 2 })
 	after := wait(t, q2, id)
 	if after.Version != got.Version || string(after.Result) != `"second"` || after.Progress != 1 || after.Output != "" {
 		t.Errorf("a late write changed the task: %+v", after)
@@ -125,10 +126,10 @@ func TestWorker_TakeoverPartition(t *testing.T) {
 		t.Fatal("the old body was not told that its task is lost")
 	}
 	eventually(t, "both old outcomes are dropped and counted", func() bool {
-		return seenA.get("attempt stale") == 2 && seenA.get("stale task_completion") == 2
+		return seenA.Get("attempt stale") == 2 && seenA.Get("stale task_completion") == 2
 	})
-	if seenA.get("interrupted lease_lost") != 1 || seenB.get("interrupted crash") != 2 {
-		t.Errorf("counted %v by the old worker, %v by the new one", seenA.all(), seenB.all())
+	if seenA.Get("interrupted lease_lost") != 1 || seenB.Get("interrupted crash") != 2 {
+		t.Errorf("counted %v by the old worker, %v by the new one", seenA.All(), seenB.All())
 	}
 	for _, id := range []string{listens, finishes} {
 		if got := wait(t, qb, id); string(got.Result) != `"new"` || got.Attempt != 2 {
@@ -239,7 +240,7 @@ func TestWorker_OutageIsNoCrash(t *testing.T) {
 	var bodies atomic.Int32
 	hold, begun := make(chan struct{}), make(chan struct{}, 10)
 	var ids []string
-	var seen []*counters
+	var seen []*tally.Counters
 	for range 2 {
 		q, c := open(t, own.URL())
 		seen = append(seen, c)
@@ -283,8 +284,8 @@ func TestWorker_OutageIsNoCrash(t *testing.T) {
 		t.Errorf("%d bodies ran, want 4", n)
 	}
 	for _, c := range seen {
-		if c.get("interrupted crash")+c.get("interrupted lease_lost") != 0 {
-			t.Errorf("counted %v", c.all())
+		if c.Get("interrupted crash")+c.Get("interrupted lease_lost") != 0 {
+			t.Errorf("counted %v", c.All())
 		}
 	}
 }

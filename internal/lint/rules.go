@@ -47,7 +47,7 @@ func ForRepository() Rules {
 		Module:       "offstage",
 		Packages:     packages(),
 		Libraries:    libraries(),
-		TestHelpers:  []string{"internal/redistest", "internal/embedded", "internal/topology"},
+		TestHelpers:  []string{"internal/redistest", "internal/embedded", "internal/topology", "internal/tally"},
 		Goroutines:   map[string]string{},
 		MaxLines:     600,
 		MaxTestLines: 1000,
@@ -84,6 +84,7 @@ func packages() map[string]Arrows {
 		"internal/lint":       {Stdlib: true},
 		"internal/topology":   {Own: []string{"tasks", "queue", "worker", "internal/redistest"}},
 		"internal/strictjson": {Own: []string{"tasks"}, Stdlib: true},
+		"internal/tally":      {Own: []string{"tasks"}, Stdlib: true},
 	}
 }
 

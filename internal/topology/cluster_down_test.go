@@ -113,7 +113,7 @@ func nodeDown(t *testing.T, lost int) {
 		}
 	}
 	release()
-	refused := seen.sum("commit ")
+	refused := seen.Sum("commit ")
 
 	if err := node.Restart(); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestCluster_WaitReplicas(t *testing.T) {
 	got := l.finish()
 	refused := 0
 	for _, seen := range all {
-		refused += seen.sum("commit ")
+		refused += seen.Sum("commit ")
 	}
 	measured(t, "cluster failovers=%d wait_replicas=1 %v accepts_again worst=%.1fs runs_again worst=%.1fs refused_writes=%d", len(runs), got,
 		worst(accepts), worst(runs), refused)

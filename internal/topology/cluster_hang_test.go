@@ -46,5 +46,5 @@ func TestCluster_Hang(t *testing.T) {
 			t.Errorf("ran %d times: %+v", got.Attempt, got)
 		}
 	}
-	measured(t, "node_hang tasks=%d lost=0 drained=%.1fs after it answered; strays freed=%d", len(ids), time.Since(back).Seconds(), seen.get("repaired stray"))
+	measured(t, "node_hang tasks=%d lost=0 drained=%.1fs after it answered; strays freed=%d", len(ids), time.Since(back).Seconds(), seen.Get("repaired stray"))
 }

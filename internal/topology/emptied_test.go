@@ -118,8 +118,8 @@ func emptied(t *testing.T, url string, empty func()) {
 	var problems []string
 	eventually(t, "it is noticed", func() bool { problems, _ = w.Health(); return len(problems) > 0 })
 	noticed := time.Since(at)
-	if !strings.Contains(problems[0], "emptied or replaced") || seen.get("repaired keyspace_lost") != 1 || !log.has("emptied or replaced") {
-		t.Errorf("problems %q, counted %v", problems, seen.all())
+	if !strings.Contains(problems[0], "emptied or replaced") || seen.Get("repaired keyspace_lost") != 1 || !log.has("emptied or replaced") {
+		t.Errorf("problems %q, counted %v", problems, seen.All())
 	}
 	select {
 	case cause := <-ended:

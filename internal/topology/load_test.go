@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -47,12 +48,12 @@ type loadConfig struct {
 }
 
 // startLoad begins at once.
-func startLoad(t *testing.T, c loadConfig) (*load, []*counters) {
+func startLoad(t *testing.T, c loadConfig) (*load, []*tally.Counters) {
 	t.Helper()
 	q, seen := open(t, c.url, c.options)
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{t: t, q: q, queues: c.queues, cancel: cancel, accepted: map[string]string{}, runs: map[string]int{}, running: map[string]string{}}
-	all := []*counters{seen}
+	all := []*tally.Counters{seen}
 	for range c.workers {
 		wq, wseen := open(t, c.url, c.options)
 		all = append(all, wseen)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -28,66 +27,10 @@ const owner = "tester"
 // bound is how long anything may take here that takes moments on a machine of its own.
 const bound = 60 * time.Second
 
-// counters is a queue.Observer that counts.
-type counters struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (c *counters) add(key string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = map[string]int{}
-	}
-	c.n[key] += n
-}
-
-func (c *counters) get(key string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n[key]
-}
-
-// sum adds up what begins with prefix.
-func (c *counters) sum(prefix string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for k, v := range c.n {
-		if strings.HasPrefix(k, prefix) {
-			n += v
-		}
-	}
-	return n
-}
-
-func (c *counters) all() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.n)
-}
-
-func (c *counters) TaskEnqueued(string, string)       {}
-func (c *counters) TaskStarted(string, time.Duration) { c.add("started", 1) }
-func (c *counters) AttemptEnded(_, _, outcome string) { c.add("attempt "+outcome, 1) }
-func (c *counters) CommitFailed(op, reason string)    { c.add("commit "+op+" "+reason, 1) }
-func (c *counters) CommitPending(n int)               { c.add("pending", n) }
-func (c *counters) StaleWrite(op string)              { c.add("stale "+op, 1) }
-func (c *counters) Repaired(kind string)              { c.add("repaired "+kind, 1) }
-func (c *counters) Interrupted(cause string)          { c.add("interrupted "+cause, 1) }
-func (c *counters) CancelRequested(string)            {}
-func (c *counters) CancelLatency(time.Duration)       {}
-func (c *counters) StuckHandlers(n int)               { c.add("stuck", n) }
-func (c *counters) UnknownScript(string)              { c.add("unknown script", 1) }
-func (c *counters) TaskFinished(_, _ string, s tasks.Status, _ tasks.Kind, _ time.Duration) {
-	c.add("finished "+string(s), 1)
-}
-
 // open gives a queue that is closed at the test's end.
-func open(t *testing.T, url string, o queue.Options) (*queue.Queue, *counters) {
+func open(t *testing.T, url string, o queue.Options) (*queue.Queue, *tally.Counters) {
 	t.Helper()
-	seen := &counters{}
+	seen := &tally.Counters{}
 	o.Observer = seen
 	q, err := queue.Open(t.Context(), url, o)
 	if err != nil {
@@ -97,7 +40,7 @@ func open(t *testing.T, url string, o queue.Options) (*queue.Queue, *counters) {
 		if err := q.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if n := seen.get("unknown script"); n > 0 {
+		if n := seen.Get("unknown script"); n > 0 {
 			t.Errorf("asynq sent %d scripts that are not known", n)
 		}
 	})

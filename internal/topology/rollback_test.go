@@ -56,7 +56,7 @@ func TestRollback(t *testing.T) {
 	close(goA)
 	time.Sleep(time.Second)
 	if got, err := qb.Get(t.Context(), tasks.Ref{ID: id}); err != nil || got.Status != tasks.Running {
-		t.Errorf("the older attempt's end was taken: %s %s, %v; stale %d, lease lost %d", got.Status, got.Result, err, seenA.sum("stale "), seenA.get("interrupted lease_lost"))
+		t.Errorf("the older attempt's end was taken: %s %s, %v; stale %d, lease lost %d", got.Status, got.Result, err, seenA.Sum("stale "), seenA.Get("interrupted lease_lost"))
 	}
 	close(goB)
 	if got := ends(t, qb, id, tasks.Completed); string(got.Result) != `"b"` {

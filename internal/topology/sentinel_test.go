@@ -69,8 +69,8 @@ func failovers(t *testing.T, c failoverConfig) outcome {
 	got := l.finish()
 	lost, strays := 0, 0
 	for _, seen := range all {
-		lost += seen.get("repaired keyspace_lost")
-		strays += seen.get("repaired stray")
+		lost += seen.Get("repaired keyspace_lost")
+		strays += seen.Get("repaired stray")
 	}
 	measured(t, "failovers=%d replicas=%d wait_replicas=%d %v strays=%d accepts_again median=%.1fs worst=%.1fs runs_again median=%.1fs worst=%.1fs",
 		c.times, c.replicas, c.wait, got, strays, median(accepts), worst(accepts), median(runs), worst(runs))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"offstage/internal/tally"
 	"offstage/queue"
 	"offstage/tasks"
 	"offstage/worker"
@@ -21,7 +22,7 @@ import (
 type place struct {
 	q      *queue.Queue
 	url    string
-	seen   *counters
+	seen   *tally.Counters
 	queues []string
 	plain  asynq.RedisConnOpt // for a program that knows nothing of offstage
 
@@ -49,11 +50,11 @@ func essentials(t *testing.T, url string, plain asynq.RedisConnOpt, queues []str
 	t.Run("Pause", func(t *testing.T) { checkPause(t, p) }) // these keep others from being run
 	t.Run("Inspector", func(t *testing.T) { checkInspector(t, p) })
 	t.Run("Takeover", func(t *testing.T) { checkTakeover(t, p) })
-	if n := seen.sum("commit "); n != 0 {
-		t.Errorf("%d writes were refused: %v", n, seen.all())
+	if n := seen.Sum("commit "); n != 0 {
+		t.Errorf("%d writes were refused: %v", n, seen.All())
 	}
-	if n := seen.sum("repaired ") + seen.sum("stale "); n != 0 {
-		t.Errorf("counted %v, want nothing to repair and nothing stale", seen.all())
+	if n := seen.Sum("repaired ") + seen.Sum("stale "); n != 0 {
+		t.Errorf("counted %v, want nothing to repair and nothing stale", seen.All())
 	}
 	if h, err := q.Health(t.Context()); err != nil || !h.Ready {
 		t.Errorf("Health = %+v, %v", h, err)
@@ -61,8 +62,8 @@ func essentials(t *testing.T, url string, plain asynq.RedisConnOpt, queues []str
 	if problems, err := w.Health(); err != nil || problems != nil {
 		t.Errorf("worker: %v, %q", err, problems)
 	}
-	measured(t, "essentials queues=%d attempts=%d commit_failures=%d repairs=%d took=%.1fs", len(queues), seen.get("started"),
-		seen.sum("commit "), seen.sum("repaired "), time.Since(began).Seconds())
+	measured(t, "essentials queues=%d attempts=%d commit_failures=%d repairs=%d took=%.1fs", len(queues), seen.Get("started"),
+		seen.Sum("commit "), seen.Sum("repaired "), time.Since(began).Seconds())
 }
 
 func (p *place) handlers(w *worker.Worker) {
@@ -180,7 +181,7 @@ func checkCancel(t *testing.T, p *place) {
 		}
 		cancel(t, p, id, tasks.Running)
 	}
-	running := p.seen.get("attempt cancelled")
+	running := p.seen.Get("attempt cancelled")
 	if running < len(p.queues) {
 		t.Errorf("%d attempts ended cancelled, want %d", running, len(p.queues))
 	}
@@ -463,9 +464,9 @@ func checkTakeover(t *testing.T, p *place) {
 		slowest = max(slowest, got.StartedAt.Sub(died))
 	}
 	close(hold)
-	eventually(t, "the late ends are refused and counted", func() bool { return seen.sum("stale task_completion") == len(ids) })
-	if n := seen.sum("commit "); n != 0 {
-		t.Errorf("%d writes were refused: %v", n, seen.all())
+	eventually(t, "the late ends are refused and counted", func() bool { return seen.Sum("stale task_completion") == len(ids) })
+	if n := seen.Sum("commit "); n != 0 {
+		t.Errorf("%d writes were refused: %v", n, seen.All())
 	}
 	if err := stop(); err != nil {
 		t.Errorf("Run: %v", err)

@@ -12,7 +12,7 @@ type Health struct {
 	Ready bool `json:"ready"`
 	// Redis is "ok", or why it is not.
 	Redis string `json:"redis"`
-	// Durability is the fsync policy of its Redis: "always", "everysec", "none", or "embedded".
+	// Durability is the fsync policy of its Redis: "always", "everysec", "none", "embedded" or "unknown".
 	Durability string `json:"durability"`
 	// Embedded: its tasks do not outlive the process.
 	Embedded bool     `json:"embedded"`

@@ -130,7 +130,7 @@ func (v *validation) listen(c Config) {
 		return
 	}
 	v.fail("listen", quote(c.Listen)+" can be reached from other machines, and there are no tokens",
-		"set auth.tokens, or listen on 127.0.0.1, or set auth.allow_unauthenticated=true to let everybody run tasks")
+		"listen on 127.0.0.1, or set auth.allow_unauthenticated=true to let everybody run tasks (auth.tokens are not checked yet)")
 }
 
 func loopback(host string) bool {

@@ -21,6 +21,9 @@ func Into(v any, want string) Slot { return Slot{v, want} }
 // and what [Check] refuses, but for a large number that a slot takes as it is (a json.RawMessage); then some slots may
 // have been filled. TestObject and TestObject_Refuses hold it.
 func Object(name string, raw []byte, slots map[string]Slot) error {
+	if len(raw) == 0 {
+		return &tasks.InvalidError{Field: name, Reason: "is required"}
+	}
 	return members(name, raw, func(key string, dec *json.Decoder) error {
 		s, ok := slots[key]
 		if !ok {

@@ -48,7 +48,7 @@ func TestObject(t *testing.T) {
 func TestObject_Refuses(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		``:                                      "payload: is not valid JSON",
+		``:                                      "payload: is required",
 		`{"name":"a"}{}`:                        "payload: is not valid JSON",
 		`null`:                                  "payload: is not a JSON object",
 		`["name"]`:                              "payload: is not a JSON object",

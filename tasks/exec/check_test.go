@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001)
 	tests := map[string]struct{ payload, field, reason string }{
-		"Empty":             {``, "payload", "is not valid JSON"},
+		"Empty":             {``, "payload", "is required"},
 		"NoObject":          {`["ls"]`, "payload", "is not a JSON object"},
 		"Null":              {`null`, "payload", "is not a JSON object"},
 		"Neither":           {`{}`, "payload", "needs exactly one of argv and shell"},

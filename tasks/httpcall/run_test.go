@@ -288,7 +288,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	const good = `"url":"https://example.com/"`
 	tests := map[string]struct{ payload, field, reason string }{
-		"Empty":         {``, "payload", "is not valid JSON"},
+		"Empty":         {``, "payload", "is required"},
 		"NoObject":      {`"x"`, "payload", "is not a JSON object"},
 		"Trailing":      {`{` + good + `}{}`, "payload", "is not valid JSON"},
 		"BadUTF8":       {"{" + good + ",\"body\":\"\xff\"}", "payload", "is not valid UTF-8"},
